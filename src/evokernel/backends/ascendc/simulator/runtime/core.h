@@ -107,6 +107,7 @@ struct Run {
   bool isDry = false;                  // checks and charges instructions, but neither moves nor computes data: see parts.h
   bool blocksDepend = false;           // a block waited for, or signalled, blocks outside its own group
   uint64_t guesses = 0;                // values that a dry execution read without data behind them
+  uint64_t recorded = 0;               // bytes that the current group wrote, where writes are recorded
 };
 extern Run run;
 

@@ -33,6 +33,7 @@ Entry& entry() {
 namespace {
 
 constexpr size_t STACK_BYTES = 1 << 20;
+constexpr double SAMPLE_BYTES = 1 << 30;  // of global memory that sampled blocks may move
 constexpr double PART_BUDGETS = 4;  // the time limit of chosen parts, in limits of an ordinary launch
 double budgetSeconds = 20;
 std::string report = "[]", mark;
@@ -58,6 +59,8 @@ void callKernel() {
   try {
     guarded(callEntry, nullptr);
   } catch (const Stop&) {
+    throw;
+  } catch (const OutOfTime&) {
     throw;
   } catch (const std::bad_alloc&) {
     endRun("E-MEMORY", "the kernel requests more memory than is available");
@@ -88,6 +91,8 @@ void fiber() {
     runBlock();
   } catch (const Stop& stopped) {
     mine->error = stopped.what();
+  } catch (const OutOfTime&) {
+    mine->error = "E-PART-TIME\t\ta dry execution of blocks that wait for each other does not end within the time limit";
   }
   mine->done = true;
   swapcontext(&mine->context, &scheduler);
@@ -222,8 +227,20 @@ Core* onlyCore() {
   return one;
 }
 
+// Runs a block until its end or, in a dry execution, until the time limit: its cycles are then proportional to the share of the outputs that it wrote.
+void runBlockInTime(uint64_t expectedBytes, bool isChosen) {
+  try {
+    runBlock();
+  } catch (const OutOfTime&) {
+    callParts().fellShort = true;
+    if (isChosen || !run.recorded) endRun("E-PART-TIME", "a dry execution of one block does not end within the time limit");
+    core->finish();
+    core->counts.end *= std::max(1.0, double(expectedBytes) / double(run.recorded));
+  }
+}
+
 // Runs these groups in sequence on one core. Only a part that was chosen must run completely.
-void runGroups(const std::vector<int64_t>& groups, Totals& totals) {
+void runGroups(const std::vector<int64_t>& groups, uint64_t bytesPerGroup, Totals& totals) {
   core = onlyCore();
   int64_t together = run.isMix ? 2 : 1;
   bool isChosen = !choice().groups.empty() || choice().execution == Execution::PARTS;
@@ -232,13 +249,15 @@ void runGroups(const std::vector<int64_t>& groups, Totals& totals) {
     forgetLines();
     for (int64_t sub = 0; sub < together; sub++) {
       name(*core, group * together + sub, false);
-      runBlock();
+      if (sub == 0) run.recorded = 0;
+      runBlockInTime(bytesPerGroup, isChosen);
       pair[sub] = core->counts;
     }
     if (together == 2) totals.addPair(pair, group * 2);
     else totals.add(pair[0], group, false);
     totals.addGroup(group, coresPerWave(), std::max(pair[0].end, pair[1].end));
-    if (!isLate() || group == groups.back()) continue;
+    bool isTooMuch = choice().execution == Execution::SAMPLE && double(totals.all.bytesIn + totals.all.bytesOut) > SAMPLE_BYTES;
+    if ((!isLate() && !isTooMuch) || group == groups.back()) continue;
     if (isChosen) endRun("E-PART-TIME", "the chosen blocks of the launch do not end within the time limit");
     callParts().fellShort = true;
     break;
@@ -276,12 +295,18 @@ void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Tota
   if (entry().meets || cubeBlocks) {
     if (double(wanted.blockDim) > (entry().isMix ? chip().aic_cores : chip().aiv_cores))
       endRun("E-SYNC-CORES", "blocks that wait for each other must all have a core at the same time, but there are %u blocks and %d cores", wanted.blockDim, int(entry().isMix ? chip().aic_cores : chip().aiv_cores));
-    bool isSample = choice().execution == Execution::SAMPLE;  // blocks that may wait for each other run together
+    bool isSample = choice().execution == Execution::SAMPLE;
+    double tensorBytes = 0;
+    for (const Buffer& buffer : wanted.arguments) tensorBytes += double(buffer.bytes);
+    if (isSample && tensorBytes > SAMPLE_BYTES)
+      endRun("E-PART-SIZE", "blocks wait for each other, and what they do depends on the data, so neither some of them nor all of them can be executed at this size");
     std::vector<int64_t> groups(size_t(wanted.blockDim));
     std::iota(groups.begin(), groups.end(), 0);
     runTogether(vectorBlocks, cubeBlocks, choice().groups.empty() || isSample ? groups : choice().groups, totals);
   } else if (!choice().isWhole()) {
-    runGroups(groupOrder(wanted.blockDim, coresPerWave()), totals);
+    uint64_t outputBytes = 0;
+    for (const Region& region : run.regions) outputBytes += region.written ? region.written->bytes() : 0;
+    runGroups(groupOrder(wanted.blockDim, coresPerWave()), outputBytes / wanted.blockDim, totals);
   } else {
     runInTurn(vectorBlocks, false, totals);
   }
@@ -333,6 +358,7 @@ void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll
     out += (i ? ",[" : "[") + quoted(note.code) + "," + quoted(note.addresses) + "," + quoted(note.text) + "," + std::to_string(note.count) + "]";
   }
   report = out + "]}";
+  if (choice().isDry() && choice().execution != Execution::DRY) return;  // it repeats a complete dry execution
   std::string line = "simulator-report " + mark + " " + report + "\n";
   if (write(2, line.data(), line.size()) < 0) report += " ";
 }
@@ -358,7 +384,7 @@ void launch(const Launch& wanted) {
   run.blocksDepend = false;
   callParts().launches++;
   callParts().groups = wanted.blockDim;
-  setDeadline(budgetSeconds * (choice().execution == Execution::PARTS ? PART_BUDGETS : 1));
+  setDeadline(budgetSeconds * (choice().groups.empty() && choice().execution != Execution::PARTS ? 1 : PART_BUDGETS));
   Arguments arguments(wanted);
   watchWriters();
   run.blockCount = wanted.blockDim;

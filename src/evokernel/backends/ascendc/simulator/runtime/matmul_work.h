@@ -147,7 +147,7 @@ void storeGm(const GlobalTensor<DstT>& gm, const simulator::Layout& to, int row,
   gm.writes(what);
   gm.check(0, uint64_t(to.elements(row + rows, column + columns)) * sizeof(DstT), what);
   uint8_t atomic = atomicMode(enAtomic);
-  if (!recordsOutput(gm, to, row, column, rows, columns)) return;
+  if (!recordsOutput(gm, to, row, column, rows, columns, atomic)) return;
   if (!atomic && !to.fractal) {
     int64_t wide = simulator::packedColumns(columns);
     int firstColumn = step >= 0 ? tile.col : 0;
@@ -162,11 +162,11 @@ void storeGm(const GlobalTensor<DstT>& gm, const simulator::Layout& to, int row,
   put(gm.data(), to, row, column, rows, columns, atomic);
 }
 // Whether the data must be stored.
-bool recordsOutput(const GlobalTensor<DstT>& gm, const simulator::Layout& to, int row, int column, int rows, int columns) const {
+bool recordsOutput(const GlobalTensor<DstT>& gm, const simulator::Layout& to, int row, int column, int rows, int columns, bool adds) const {
   if (!gm.region->written) return true;
   int width = to.fractal ? 1 : columns;
   for (int i = 0; i < rows; i++)
-    for (int j = 0; j < columns; j += width) gm.stores(to.at(row + i, column + j) * int64_t(sizeof(DstT)), uint64_t(width) * sizeof(DstT));
+    for (int j = 0; j < columns; j += width) gm.stores(to.at(row + i, column + j) * int64_t(sizeof(DstT)), uint64_t(width) * sizeof(DstT), adds);
   return !simulator::isDry();
 }
 void storeLocal(const LocalTensor<DstT>& local, const simulator::Layout& to, int rows, int columns, uint8_t enAtomic, const char* what) {

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
+#include <set>
 
 #include "core.h"
 
@@ -19,6 +21,7 @@ std::map<uintptr_t, std::unique_ptr<Written>> records, before;  // of this call,
 std::map<std::pair<int64_t, int64_t>, double> dryCycles;  // by launch of the call and group
 bool differs = false;
 Clock::time_point deadline;
+std::set<uintptr_t> zeros;  // tensors of this call that start as zeros
 constexpr uint64_t CHECKED_EVERY = 4096;
 
 uint64_t overlapping(const ByteRange& range, uint64_t start, uint64_t stop, uint64_t& from) {
@@ -40,8 +43,9 @@ CallParts& callParts() {
 }
 
 void startCall() {
-  if (choice().execution == Execution::PARTS) before = std::move(records);
+  if (choice().execution == Execution::PARTS || choice().execution == Execution::TOUCHING) before = std::move(records);
   records.clear();
+  zeros.clear();
   callParts() = CallParts();
   differs = false;
   if (choice().execution == Execution::DRY) dryCycles.clear();
@@ -58,6 +62,18 @@ void noteCycles(int64_t group, double cycles) {
 }
 
 bool matchesDry() { return !differs; }
+
+void noteWrite(Written& record, uint64_t start, uint64_t bytes, bool adds) {
+  int64_t group = core->isCube ? core->blockIndex : core->blockIndex / (run.isMix ? 2 : 1);
+  if (choice().execution == Execution::TOUCHING && !callParts().touching.count(group))
+    for (const auto& one : records) {
+      if (one.second.get() != &record) continue;
+      auto wanted = before.find(one.first);
+      if (wanted != before.end() && wanted->second->overlaps(start, bytes)) callParts().touching.insert(group);
+    }
+  if (adds && !callParts().groupsAdd && record.bytes()) callParts().groupsAdd = record.isShared(start, bytes, uint32_t(group));
+  record.add(start, bytes);
+}
 
 Written* writtenAt(const void* data, uint64_t bytes) {
   if (choice().isWhole()) return nullptr;
@@ -76,7 +92,12 @@ Written* ignored() {
   return &none;
 }
 
-void forgetWritten(const void* data) { records.erase(reinterpret_cast<uintptr_t>(data)); }
+void forgetWritten(const void* data) {
+  records.erase(reinterpret_cast<uintptr_t>(data));
+  zeros.erase(reinterpret_cast<uintptr_t>(data));
+}
+
+void noteZeros(const void* data) { zeros.insert(reinterpret_cast<uintptr_t>(data)); }
 
 void copyWritten(void* to, const void* from, uint64_t bytes) {
   auto at = reinterpret_cast<uintptr_t>(from);
@@ -86,6 +107,7 @@ void copyWritten(void* to, const void* from, uint64_t bytes) {
   Written* target = writtenAt(to, bytes);
   if (!isKnown) return;
   uint64_t skip = at - found->first;
+  if (zeros.count(found->first)) noteZeros(to);
   if (skip >= found->second->bytes()) return;
   for (const ByteRange& range : found->second->ranges()) {
     uint64_t start, length = overlapping(range, skip, skip + bytes, start);
@@ -100,6 +122,7 @@ void clearOutput(void* data, uint64_t bytes) {
     memset(data, 0, bytes);
     return;
   }
+  noteZeros(data);
   auto located = before.find(reinterpret_cast<uintptr_t>(data));
   if (choice().isDry() || located == before.end()) return;
   for (const ByteRange& range : located->second->ranges()) memset(static_cast<uint8_t*>(data) + range.start, 0, range.stop - range.start);
@@ -108,6 +131,11 @@ void clearOutput(void* data, uint64_t bytes) {
 std::vector<int64_t> groupOrder(int64_t groups, int64_t perWave) {
   std::vector<int64_t> order = choice().groups;
   if (!order.empty()) return order;
+  if (choice().execution == Execution::PARTS) {  // in the order of an ordinary launch
+    order.resize(size_t(groups));
+    std::iota(order.begin(), order.end(), 0);
+    return order;
+  }
   bool isSample = choice().execution == Execution::SAMPLE;
   std::mt19937_64 random(uint64_t(groups) * 2654435761u);
   std::vector<int64_t> ends, rest;
@@ -129,9 +157,14 @@ std::vector<int64_t> groupOrder(int64_t groups, int64_t perWave) {
 void setDeadline(double seconds) { deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)); }
 bool isLate() { return Clock::now() > deadline; }
 
+void checkDeadline() {
+  static uint64_t calls = 0;
+  if (++calls % CHECKED_EVERY == 0 && isLate()) throw OutOfTime();
+}
+
 void guess() {
   run.guesses++;
-  if (run.guesses % CHECKED_EVERY == 0 && isLate()) endRun("E-PART-TIME", "a dry execution of the launch does not end within the time limit");
+  checkDeadline();
 }
 
 }  // namespace simulator
@@ -152,7 +185,18 @@ int64_t simulator_part_count() { return callParts().launches == 1 && !callParts(
 int64_t simulator_blocks_run() { return callParts().blocksRun; }
 int64_t simulator_guesses() { return int64_t(callParts().guesses); }
 int simulator_fell_short() { return callParts().fellShort; }
+int simulator_groups_add() { return callParts().groupsAdd; }
+int64_t simulator_touching(int64_t* into, int64_t capacity) {
+  int64_t count = 0;
+  for (int64_t group : callParts().touching) {
+    if (count < capacity) into[count] = group;
+    count++;
+  }
+  return count;
+}
 double simulator_bytes_moved() { return callParts().bytesMoved; }
+
+int simulator_starts_as_zeros(const void* data) { return int(simulator::zeros.count(reinterpret_cast<uintptr_t>(data))); }
 
 int64_t simulator_ranges(const void* data, int64_t bytes, int64_t* into, int64_t capacity) {
   std::vector<simulator::ByteRange> ranges = simulator::writtenRanges(data, uint64_t(bytes));

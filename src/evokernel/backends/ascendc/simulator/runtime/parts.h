@@ -3,6 +3,7 @@
 // The unit is a group: one block, or a cube core with its vector cores.
 #pragma once
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "written.h"
@@ -15,13 +16,14 @@ enum class Execution : int {
   DRY_PARTS,  // some groups, dry
   PARTS,      // some groups
   SAMPLE,     // the first, the last and some random groups of every wave
+  TOUCHING,   // every group, dry, to find those that write to the ranges of the call before
 };
 
 struct Choice {
   Execution execution = Execution::WHOLE;
   std::vector<int64_t> groups;  // empty: all of them
   int64_t perWave = 4;          // groups of a wave in a sample
-  bool isDry() const { return execution == Execution::DRY || execution == Execution::DRY_PARTS; }
+  bool isDry() const { return execution == Execution::DRY || execution == Execution::DRY_PARTS || execution == Execution::TOUCHING; }
   bool isWhole() const { return execution == Execution::WHOLE; }
 };
 Choice& choice();
@@ -30,11 +32,16 @@ Choice& choice();
 struct CallParts {
   int64_t launches = 0, groups = 0, blocksRun = 0;
   bool blocksDepend = false, fellShort = false;  // fellShort: the time limit ended a launch early
+  bool groupsAdd = false;                        // several groups add to the same elements
+  std::set<int64_t> touching;                    // the groups that write to the ranges of the call before
   uint64_t guesses = 0;
   double bytesMoved = 0;
 };
 CallParts& callParts();
 void startCall();
+
+// A write of the running core.
+void noteWrite(Written& record, uint64_t start, uint64_t bytes, bool adds);
 
 // The cycles of a group that ran.
 void noteCycles(int64_t group, double cycles);
@@ -52,15 +59,18 @@ void forgetWritten(const void* data);
 // Copies what the launches wrote to a tensor of the binding into the tensor of the caller.
 void copyWritten(void* to, const void* from, uint64_t bytes);
 
-// The initial zeros of an output, where it is written.
+// The initial zeros of an output of the operator, or of a new tensor: really only where a part writes.
 void clearOutput(void* data, uint64_t bytes);
+void noteZeros(const void* data);
 
 // The groups that a launch runs, in order: within a time limit the first ones represent the rest.
 std::vector<int64_t> groupOrder(int64_t groups, int64_t perWave);
 
-// The time limit of a launch; checked where a kernel may loop over elements.
+// The time limit of a launch. A dry execution checks it where a kernel may loop over elements, and ends the block.
+struct OutOfTime {};
 void setDeadline(double seconds);
 bool isLate();
+void checkDeadline();
 
 }  // namespace simulator
 
@@ -74,7 +84,12 @@ int64_t simulator_part_count();
 int64_t simulator_blocks_run();
 int64_t simulator_guesses();
 int simulator_fell_short();
+// Whether several groups add to the same elements; which groups a call that looks for them found.
+int simulator_groups_add();
+int64_t simulator_touching(int64_t* into, int64_t capacity);
 double simulator_bytes_moved();
+// Whether the tensor consists of zeros before the first launch of the call.
+int simulator_starts_as_zeros(const void* data);
 // Copies start and stop of each range of bytes that the last call wrote to the tensor; returns their number.
 int64_t simulator_ranges(const void* data, int64_t bytes, int64_t* into, int64_t capacity);
 }

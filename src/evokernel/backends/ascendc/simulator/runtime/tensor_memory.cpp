@@ -331,7 +331,9 @@ Tensor empty(IntArrayRef sizes, const TensorOptions& options) {
 Tensor full(IntArrayRef sizes, Scalar value, const TensorOptions& options) {
   Tensor made = Tensor::simulatorNew(sizes.vec(), options);
   bool isFilled = !simulator::choice().isWhole() && value.toDouble() == 0;  // new memory is zero
-  return isFilled ? made : made.fill_(value);
+  if (!isFilled) return made.fill_(value);
+  simulator::noteZeros(made.simulatorData());
+  return made;
 }
 
 }  // namespace at

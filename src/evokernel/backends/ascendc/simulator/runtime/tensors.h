@@ -210,8 +210,9 @@ template <typename T> class GlobalTensor {
     simulator::writing(region, base - low + uint64_t(skip), from, bytes, what);
   }
   // Every instruction that writes to global memory asks this for each range, and stores the data only where it is true.
-  bool stores(int64_t skip, uint64_t bytes) const {
-    return __builtin_expect(!region->written, 1) || simulator::recordWrite(region, base - low + uint64_t(skip), bytes);
+  // `adds`: an atomic operation combines them with what is there, which SetAtomicAdd and its like imply.
+  bool stores(int64_t skip, uint64_t bytes, bool adds = false) const {
+    return __builtin_expect(!region->written, 1) || simulator::recordWrite(region, base - low + uint64_t(skip), bytes, adds);
   }
   void gives(int64_t skip, uint64_t bytes, const char* what) const { simulator::reading(region, base - low + uint64_t(skip), bytes, what); }
   simulator::Traffic rows(uint64_t count, uint64_t length, uint64_t gap) const { return {region, base - low, count, length, length + gap}; }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core.h"
-#include "written.h"
+#include "parts.h"
 
 namespace simulator {
 
@@ -112,8 +112,10 @@ bool canRead(const Region* region, uint64_t start, uint64_t bytes, const char* w
   return !run.isDry;
 }
 
-bool recordWrite(const Region* region, uint64_t start, uint64_t bytes) {
-  region->written->add(start, bytes);
+bool recordWrite(const Region* region, uint64_t start, uint64_t bytes, bool adds) {
+  noteWrite(*region->written, start, bytes, adds || core->atomic != Atomic::NONE);
+  run.recorded += bytes;
+  if (run.isDry) checkDeadline();
   return !run.isDry;
 }
 

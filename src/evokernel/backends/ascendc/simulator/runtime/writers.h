@@ -23,6 +23,6 @@ bool canRead(const Region* region, uint64_t start, uint64_t bytes, const char* w
 void reading(const Region* region, uint64_t start, uint64_t bytes, const char* what);
 
 // Records the range where the launch asks for it. False in a dry execution, which stores nothing.
-bool recordWrite(const Region* region, uint64_t start, uint64_t bytes);
+bool recordWrite(const Region* region, uint64_t start, uint64_t bytes, bool adds);
 
 }  // namespace simulator

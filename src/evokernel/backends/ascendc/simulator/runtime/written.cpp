@@ -43,6 +43,28 @@ void Written::add(uint64_t start, uint64_t bytes) {
   }
 }
 
+bool Written::overlaps(uint64_t start, uint64_t bytes) const {
+  uint64_t stop = std::min(start + bytes, bytes_);
+  for (uint64_t block = start / BLOCK; block * BLOCK < stop; block++) {
+    if (blocks_.get()[block / WORD] >> (block % WORD) & 1) return true;
+    auto found = partly_.empty() ? partly_.end() : partly_.find(block);
+    uint64_t low = std::max(start, block * BLOCK) - block * BLOCK, high = std::min(stop, (block + 1) * BLOCK) - block * BLOCK;
+    if (found != partly_.end() && found->second & maskOf(low, high)) return true;
+  }
+  return false;
+}
+
+bool Written::isShared(uint64_t start, uint64_t bytes, uint32_t group) {
+  if (!adders_) adders_ = std::make_unique<Lazy<uint32_t>>(bytes_ / BLOCK + 1);
+  uint64_t stop = std::min(start + bytes, bytes_);
+  for (uint64_t block = start / BLOCK; block * BLOCK < stop; block++) {
+    uint32_t& adder = adders_->get()[block];
+    if (adder && adder != group + 1) return true;
+    adder = group + 1;
+  }
+  return false;
+}
+
 std::vector<ByteRange> Written::ranges() const {
   std::vector<ByteRange> found;
   auto append = [&found](uint64_t start, uint64_t stop) {

@@ -1,6 +1,7 @@
 // The bytes of one tensor in global memory that a launch writes, at any size of the tensor: one bit per block of 32 bytes, and the blocks that are written in part.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -17,6 +18,9 @@ class Written {
   // Without bytes it records nothing.
   explicit Written(uint64_t bytes = 0);
   void add(uint64_t start, uint64_t bytes);
+  bool overlaps(uint64_t start, uint64_t bytes) const;
+  // Notes that a group adds to these bytes. True if another group does so too.
+  bool isShared(uint64_t start, uint64_t bytes, uint32_t group);
   // Sorted, disjoint and not adjacent.
   std::vector<ByteRange> ranges() const;
   uint64_t bytes() const { return bytes_; }
@@ -24,6 +28,7 @@ class Written {
  private:
   uint64_t bytes_;
   Lazy<uint64_t> blocks_;
+  std::unique_ptr<Lazy<uint32_t>> adders_;         // by block: 1 + the group that adds to it
   std::unordered_map<uint64_t, uint32_t> partly_;  // by block: a bit per byte
   void addPartly(uint64_t block, uint32_t mask);
 };
