@@ -202,7 +202,7 @@ class AscendcBackend(Backend):
 
         if self.npu_mode:
             return ""
-        launches = parse_reports(stderr, load_plan(workdir)["mark"])
+        launches = [launch for launch in parse_reports(stderr, load_plan(workdir)["mark"]) if not launch.is_part]
         return (
             f"{launches[-1].blocks_run} of {launches[-1].blocks} blocks ran"
             if launches and launches[-1].blocks_run < launches[-1].blocks

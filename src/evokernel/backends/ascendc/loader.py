@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
+    from evokernel.backends.ascendc.parts import LaunchParts
     from evokernel.core.backend import Arguments, Array
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
@@ -76,6 +77,12 @@ class AscendcKernel:
         return lambda: self.raise_for_error(
             self.simulator.simulator_run(name, inputs, len(tensors), attributes, len(numbers), outputs, count)
         )
+
+    def bind_parts(self, arguments: Arguments) -> LaunchParts:
+        """Prepare a call that runs in parts: nothing but the blocks of these parts touches the tensors."""
+        from evokernel.backends.ascendc.parts import LaunchParts
+
+        return LaunchParts(self.simulator, self.bind(arguments), arguments)
 
     def raise_for_error(self, failed: int) -> None:
         """Raise the simulator's error of a failed call."""

@@ -47,6 +47,14 @@ class LaunchReport:
     blocks: int
     """Number of blocks on vector and cube cores together."""
     blocks_run: int
+    blocks_dry: int
+    """Blocks that ran without data; the other blocks that ran were executed really, and blocks that did not run are extrapolated by waves."""
+    guesses: int
+    """Numbers that the blocks read in a dry execution although no data were there."""
+    is_part: bool
+    """Whether the verifier chose the blocks, so that the launch is not complete."""
+    matches_dry: bool
+    """Whether chosen blocks took as many cycles as in the dry execution."""
     tiling_key: TilingKey
     workspace: int
     cycles: float
@@ -98,15 +106,20 @@ def parse_reports(stderr: str, mark: str = "") -> list[LaunchReport]:
 def slowest_call_at_size(launches: Iterable[LaunchReport], sizes: Sequence[int]) -> LaunchReport:
     """The slowest call whose tensors have these sizes, or some of them, in any order. All launches of a call count."""
     calls: dict[int, list[LaunchReport]] = {}
-    for report in launches:
-        if Counter(report.bytes) <= Counter(sizes):
-            calls.setdefault(report.call, []).append(report)
+    for report in replace_refuted_reports([report for report in launches if Counter(report.bytes) <= Counter(sizes)]):
+        calls.setdefault(report.call, []).append(report)
     if not calls:
         raise CandidateError(
             "no_latency",
             "the latency cannot be estimated, because no launch has the tensor sizes of `bench`: launch the kernel on the given tensors",
         )
     return max((merge_launches(launches) for launches in calls.values()), key=lambda report: report.us)
+
+
+def replace_refuted_reports(launches: Sequence[LaunchReport]) -> list[LaunchReport]:
+    """Reports of complete launches. If the blocks that ran with data took other times than in the dry execution, theirs, extrapolated."""
+    refuting_calls = {report.call for report in launches if report.is_part and not report.matches_dry}
+    return [report for report in launches if (report.call in refuting_calls if refuting_calls else not report.is_part)]
 
 
 def merge_launches(launches: Sequence[LaunchReport]) -> LaunchReport:

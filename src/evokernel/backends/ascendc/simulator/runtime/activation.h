@@ -31,6 +31,7 @@ inline void swish(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, cons
   doubt.source(src, count, recipe.name);
   doubt.target(dst, count, recipe.name);
   apart(dst, bytes, src, bytes, false, recipe.name);
+  if (isDry()) return;
   T* to = dst.data();
   const T* from = src.data();
   for (uint32_t i = 0; i < count; i++) to[i] = T(1.0f + std::exp(-beta * float(from[i])));

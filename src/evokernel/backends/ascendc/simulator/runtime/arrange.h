@@ -57,6 +57,7 @@ inline void broadcast(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTe
   vectorCost(to * sizeof(T), 2, 2 + int(std::min<uint64_t>(from, 64)));
   source(V, src, from * sizeof(T), what);
   target(V, dst, to * sizeof(T), what);
+  if (isDry()) return;
   for (uint64_t i = 0; i < to; i++) {
     uint64_t rest = i, at = 0, step = 1;
     for (int axis = dims - 1; axis >= 0; axis--) {
@@ -85,6 +86,7 @@ inline void selectByBytes(const AscendC::LocalTensor<T>& dst, const AscendC::Loc
   source(V, src, rows.elements() * sizeof(T), what);
   source(V, mask, uint64_t(info.firstAxis) * info.maskLastAxis * sizeof(U), what);
   target(V, dst, rows.elements() * sizeof(T), what);
+  if (isDry()) return;
   for (uint32_t row = 0; row < rows.count; row++)
     for (uint32_t i = 0; i < rows.width; i++) {
       bool masked = mask.data()[uint64_t(row) * info.maskLastAxis + i] != U(0);
@@ -107,6 +109,7 @@ inline void dropOut(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTens
   source(V, src, rows.elements() * sizeof(T), what);
   source(V, mask, uint64_t(info.firstAxis) * info.maskLastAxis, what);
   target(V, dst, rows.elements() * sizeof(T), what);
+  if (isDry()) return;
   for (uint32_t row = 0; row < rows.count; row++)
     for (uint32_t i = 0; i < rows.width; i++) {
       uint8_t byte = mask.data()[uint64_t(row) * info.maskLastAxis + (bits ? i / 8 : i)];
@@ -134,6 +137,7 @@ inline void topK(const AscendC::LocalTensor<T>& values, const AscendC::LocalTens
   if (finished) source(V, *finished, rows.count, what);
   target(V, values, uint64_t(rows.count) * valueStride * sizeof(T), what);
   target(V, indices, uint64_t(rows.count) * indexStride * sizeof(int32_t), what);
+  if (isDry()) return;
   std::vector<uint32_t> order(rows.width);
   for (uint32_t row = 0; row < rows.count; row++) {
     std::iota(order.begin(), order.end(), 0u);
@@ -186,6 +190,7 @@ inline void Pad(const LocalTensor<T>& dst, const LocalTensor<T>& src, PadParams&
   simulator::vectorCost(uint64_t(rows.count) * wide * sizeof(T), 3, 4);
   simulator::source(simulator::V, src, rows.elements() * sizeof(T), what);
   simulator::target(simulator::V, dst, uint64_t(rows.count) * wide * sizeof(T), what);
+  if (simulator::isDry()) return;
   for (uint32_t row = 0; row < rows.count; row++)
     for (uint32_t i = 0; i < wide; i++) {
       bool inside = i >= params.leftPad && i < params.leftPad + width;
@@ -208,6 +213,7 @@ inline void UnPad(const LocalTensor<T>& dst, const LocalTensor<T>& src, UnPadPar
   simulator::vectorCost(rows.elements() * sizeof(T), 3, 4);
   simulator::source(simulator::V, src, rows.elements() * sizeof(T), what);
   simulator::target(simulator::V, dst, uint64_t(rows.count) * wide * sizeof(T), what);
+  if (simulator::isDry()) return;
   for (uint32_t row = 0; row < rows.count; row++)
     for (uint32_t i = 0; i < wide; i++) dst.data()[uint64_t(row) * wide + i] = src.data()[rows.at(row, i + params.leftPad)];
 }

@@ -5,6 +5,7 @@
 
 #include "diagnose.h"
 #include "launch.h"
+#include "parts.h"
 #include "graph/utils/type_utils.h"
 #include "pytorch_npu_helper.hpp"
 #include "tensor_memory.h"
@@ -97,7 +98,8 @@ void copyResult(const std::string& name, size_t index, const at::Tensor& result,
     endRun("E-BIND-RESULT", "result %zu of %s is %s %s, but must be %s %s", index, name.c_str(), at::toString(result.scalar_type()),
          joined(result.sizes()).c_str(), at::toString(scalarType(output.type)), joined(at::IntArrayRef(output.shape)).c_str());
   at::Tensor plain = result.contiguous();
-  memcpy(output.data, plain.simulatorData(), plain.nbytes());
+  if (choice().isWhole()) memcpy(output.data, plain.simulatorData(), plain.nbytes());
+  else copyWritten(output.data, plain.simulatorData(), plain.nbytes());
 }
 
 void callBound(const std::string& name, std::vector<Operand> arguments, const std::vector<Operand>& outputs) {
@@ -166,6 +168,7 @@ Operand commandOperand(const at::Tensor& tensor) {
 namespace simulator {
 
 static void begin(const std::vector<Operand>& given, const std::vector<Operand>& outputs) {
+  startCall();
   call().number++;
   call().bytes.clear();
   for (const std::vector<Operand>* list : {&given, &outputs})

@@ -45,7 +45,7 @@ inline void set_vector_mask(uint64_t high, uint64_t low) { simulator::setMask(hi
 inline void set_mask_count() { AscendC::SetMaskCount(); }
 inline void set_mask_norm() { AscendC::SetMaskNorm(); }
 inline int64_t get_acc_val() { return AscendC::GetAccVal(); }
-inline int64_t get_rsvd_cnt() { return int64_t(simulator::core->registers.kept); }
+inline int64_t get_rsvd_cnt() { return AscendC::GetGatherMaskRemainCount(); }
 inline void set_atomic_none() { simulator::core->atomic = simulator::Atomic::NONE; }
 inline void set_atomic_add() { simulator::core->atomic = simulator::Atomic::ADD; }
 inline void set_atomic_max() { simulator::core->atomic = simulator::Atomic::MAX; }

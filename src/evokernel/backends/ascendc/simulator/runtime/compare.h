@@ -37,6 +37,7 @@ inline void compare(const AscendC::LocalTensor<U>& dst, uint64_t count, const ch
   uint64_t whole = bytes / 256 * (256 / sizeof(T));
   if (!whole) return;
   target(V, dst, whole / 8, what);
+  if (isDry()) return;
   std::vector<uint8_t> bits(whole / 8);  // dst may be one of the sources
   for (uint64_t i = 0; i < whole; i++) bits[i / 8] = uint8_t(bits[i / 8] | (f(i) << (i % 8)));
   memcpy(static_cast<void*>(dst.data()), bits.data(), bits.size());
@@ -47,6 +48,7 @@ template <typename T, typename U, typename F>
 inline void compareRepeat(const AscendC::LocalTensor<U>& dst, int count, const char* what, F f) {
   repeats(count, what);
   constexpr int width = int(256 / sizeof(T));
+  if (isDry()) return target(V, dst, uint64_t(count) * width / 8, what);
   std::vector<uint8_t> bits(size_t(count) * width / 8);
   for (int r = 0; r < count; r++)
     for (int lane = 0; lane < width; lane++) {
@@ -155,6 +157,7 @@ inline void select(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTenso
   bool inDoubt = doubt.finds(bits, (used + 7) / 8, what);
   inDoubt |= doubt.finds(one, uint64_t(count) * sizeof(T), what);
   inDoubt |= other.inDoubt(doubt, count);
+  if (isDry()) return doubt.target(dst, count, what);
   std::vector<T> chosen(count);
   for (uint64_t i = 0; i < count; i++) {
     uint64_t bit = selectBit<T>(mode, int(i / width), int(i % width));
@@ -176,6 +179,7 @@ inline void selectRepeat(const AscendC::LocalTensor<T>& dst, B bitAt, const Asce
   vectorCost(256ull * uint64_t(work.repeats), 2);
   lanesOperand(one, work, a, false, what);
   lanesOperand(dst, work, to, true, what);
+  if (isDry()) return;
   for (int r = 0; r < work.repeats; r++)
     for (int lane = 0; lane < width; lane++)
       if (work.of(r).on(lane)) dst.data()[element<T>(r, lane, to)] = bitAt(r, lane) ? one.data()[element<T>(r, lane, a)] : other(r, lane);

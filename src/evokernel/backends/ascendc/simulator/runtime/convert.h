@@ -143,6 +143,7 @@ inline void castFourBits(const AscendC::LocalTensor<D>& dst, const AscendC::Loca
   constexpr bool packs = std::is_same<D, int4b_t>::value;
   source(V, src, packs ? uint64_t(count) * 2 : (count + 1) / 2, what);
   target(V, dst, packs ? (count + 1) / 2 : uint64_t(count) * 2, what);
+  if (isDry()) return;
   for (uint32_t i = 0; i < count; i++) {
     int shift = i % 2 * 4;
     if constexpr (packs) {

@@ -83,6 +83,7 @@ template <typename T> inline void copyIn(const AscendC::LocalTensor<T>& to, cons
     from.gives(int64_t(skip), by.length, what);
     part.address = to.address + uint32_t(i * (by.length + by.toGap));
     target(MTE2, part, by.length, what);
+    if (isDry()) continue;
     memcpy(part.data(), reinterpret_cast<const uint8_t*>(from.data()) + skip, by.length);
   }
 }
@@ -98,7 +99,7 @@ template <typename T> inline void copyOut(const AscendC::GlobalTensor<T>& to, co
     source(MTE3, part, by.length, what);
     if (core->atomic == Atomic::NONE) to.receives(int64_t(skip), part.data(), by.length, what);
     else to.gives(int64_t(skip), by.length, what);
-    store(reinterpret_cast<T*>(reinterpret_cast<uint8_t*>(to.data()) + skip), part.data(), by.length);
+    if (to.stores(int64_t(skip), by.length)) store(reinterpret_cast<T*>(reinterpret_cast<uint8_t*>(to.data()) + skip), part.data(), by.length);
   }
 }
 
@@ -147,6 +148,7 @@ template <typename T, class Pad> inline void padIn(const AscendC::LocalTensor<T>
     from.gives(int64_t(skip), length, what);
     part.address = to.address + uint32_t(i * (row + toGapBlocks * BLOCK));
     target(MTE2, part, row, what);
+    if (isDry()) continue;
     T* into = part.data();
     const uint8_t* given = reinterpret_cast<const uint8_t*>(from.data()) + skip;
     if (length < row) std::fill_n(into, row / sizeof(T), filling<T>(pad, given, length));

@@ -29,7 +29,9 @@ Core::Core() {
   if (local == MAP_FAILED || seen == MAP_FAILED) throw std::bad_alloc();
   known = static_cast<uint8_t*>(malloc(LOCAL_BYTES));
   shadows = new Shadow[LOCAL_BYTES / BLOCK];
-  memset(local, 0xA5, LOCAL_BYTES);
+  lastWriters = static_cast<uint8_t*>(malloc(LOCAL_BYTES / BLOCK));
+  memset(lastWriters, 0xff, LOCAL_BYTES / BLOCK);
+  memset(local, filling, LOCAL_BYTES);
   memset(known, 0, LOCAL_BYTES);
   reset(0);
 }
@@ -38,6 +40,7 @@ Core::~Core() {
   munmap(local, LOCAL_BYTES);
   munmap(seen, LOCAL_BYTES);
   free(known);
+  free(lastWriters);
   delete[] shadows;
 }
 
@@ -62,12 +65,16 @@ void Core::reset(int64_t block) {
   atomic = Atomic::NONE;
   pipe = nullptr;
   counts = Counts();
+  uint8_t fresh = run.isDry ? 0 : 0xA5;  // a number that the kernel takes for an index or an offset must be in bounds
+  if (fresh != filling) memset(local, fresh, LOCAL_BYTES);
+  filling = fresh;
   for (int space = 0; space < SPACES; space++) {
     top[space] = SPACE_START[space];
     uint32_t start = SPACE_START[space], end = std::min(std::max(high[space], start), SPACE_START[space + 1]);
-    memset(local + start, 0xA5, end - start);
+    memset(local + start, filling, end - start);
     memset(known + start, 0, end - start);
     std::fill(shadows + start / BLOCK, shadows + (end + BLOCK - 1) / BLOCK, Shadow());
+    memset(lastWriters + start / BLOCK, 0xff, (end + BLOCK - 1) / BLOCK - start / BLOCK);
     high[space] = start;
   }
   memset(clock, 0, sizeof clock);
@@ -113,6 +120,11 @@ void Core::race(int pipe, int other, uint32_t block, bool writes, bool wrote, co
   reportViolation("E-RACE", "%s on PIPE_%s %s %s bytes [%u, +32) %s PIPE_%s, but nothing orders the two pipes", what, pipeName(pipe),
          writes ? "overwrites" : "reads", spaceName(spaceOf(address)), inSpace(address),
          wrote ? "last written by" : "that may still be read by", pipeName(other));
+}
+
+void Core::scalarReads(uint32_t address, uint64_t bytes, const char* what) {
+  if (run.isDry) guess();
+  else reads(address, bytes, what);
 }
 
 void Core::unknown(uint32_t address, uint64_t bytes, const uint8_t* at, const char* what) {

@@ -72,6 +72,7 @@ struct Registers {  // registers that one instruction sets and another reads
 };
 enum class Atomic : uint8_t { NONE, ADD, MAX, MIN };  // how a copy to global memory combines with the existing data
 
+class Written;
 struct Region {  // of global memory
   uintptr_t seen, low, high;  // the address that the kernel gets; the range of the data
   const char* name;
@@ -80,6 +81,8 @@ struct Region {  // of global memory
   uint32_t* lines = nullptr;  // per 128 bytes: time of the last transfer, if not all data fit into L2
   bool past = false;          // copies bypass L2
   uint32_t* writers = nullptr;  // the blocks that wrote it since the start of the launch: see writers.cpp
+  Written* written = nullptr;   // the ranges that are written, where the launch records them: see written.h
+  bool watched = false;         // a scalar read needs more than the data
 };
 
 struct Counts {
@@ -101,8 +104,20 @@ struct Run {
   uint64_t workspaceBytes = 0;         // requested by the host code
   bool rawPointers = false;
   bool isMix = false;
+  bool isDry = false;                  // checks and charges instructions, but neither moves nor computes data: see parts.h
+  bool blocksDepend = false;           // a block waited for, or signalled, blocks outside its own group
+  uint64_t guesses = 0;                // values that a dry execution read without data behind them
+  uint64_t recorded = 0;               // bytes that the current group wrote, where writes are recorded
 };
 extern Run run;
+
+// Every instruction and library function calls this after its checks and its charges, and returns at once where it is true: a dry execution has no data.
+// One that does not call it stays correct, because all data are zero then, but takes as long as in a real execution. A function that returns a number
+// computed from data to the kernel calls guess() as well.
+inline bool isDry() { return __builtin_expect(run.isDry, 0); }
+
+// A dry execution returns a number that depends on data: whatever the kernel does with it may differ in a real execution.
+void guess() __attribute__((cold, noinline));
 
 class Core {
  public:
@@ -155,6 +170,10 @@ class Core {
   uint8_t* known;      // per byte: whether it was written
   bool tolerates = false, doubtful = false;  // doubt.h: uninitialized bytes are tracked instead of refused; some were read
   Shadow* shadows;
+  uint8_t* lastWriters;  // in a dry execution, in place of the shadows: the pipe that wrote a block last
+  uint8_t filling = 0xA5;  // the contents of memory that nothing wrote
+  void touchDry(int pipe, uint32_t address, uint64_t bytes);
+  void scalarReads(uint32_t address, uint64_t bytes, const char* what) __attribute__((cold, noinline));
   uint32_t top[SPACES] = {}, buffers = 0, high[SPACES] = {};
   void touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what);
   void reads(uint32_t address, uint64_t bytes, const char* what);    // requires that all bytes were written
@@ -189,7 +208,12 @@ inline void Core::issue(int pipe, double cycles) {
 }
 
 inline void Core::touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what) {
-  if (!bytes || level == FAST) return;
+  if (!bytes) return;
+  if (isDry()) {
+    if (writes) touchDry(pipe, address, bytes);
+    return;
+  }
+  if (level == FAST) return;
   uint32_t first = address / BLOCK, last = uint32_t((address + bytes - 1) / BLOCK);
   for (uint32_t block = first; block <= last; block++) {
     Shadow& shadow = shadows[block];
@@ -210,17 +234,25 @@ inline void Core::touch(int pipe, uint32_t address, uint64_t bytes, bool writes,
   if (writes) memset(known + address, 1, bytes);
 }
 
+inline void Core::touchDry(int pipe, uint32_t address, uint64_t bytes) {
+  uint32_t first = address / BLOCK, last = uint32_t((address + bytes - 1) / BLOCK);
+  memset(lastWriters + first, pipe, last - first + 1);
+  memset(known + address, 0, bytes);
+  used(address, bytes);
+}
+
 inline void Core::reads(uint32_t address, uint64_t bytes, const char* what) {
-  if (level == FAST) return;
+  if (level == FAST || isDry()) return;
   if (auto at = static_cast<const uint8_t*>(memchr(known + address, 0, bytes))) unknown(address, bytes, at, what);
 }
 
 // The compiler makes the scalar pipe wait for the last access to the bytes.
 inline void Core::scalarTouch(uint32_t address, bool writes) {
   Shadow& shadow = shadows[address / BLOCK];
-  if (shadow.writer != 0xff && shadow.writer != S) time[S] = std::max(time[S], finished(shadow.writer));
+  uint8_t& writer = isDry() ? lastWriters[address / BLOCK] : shadow.writer;
+  if (writer != 0xff && writer != S) time[S] = std::max(time[S], finished(writer));
   if (writes) {
-    shadow.writer = S;
+    writer = S;
     shadow.written = epoch[S];
     used(address, BLOCK);
   }

@@ -86,6 +86,7 @@ void setCross(int mode, int pipe, int flag, const char* what) {
   int64_t block = core->isCube ? core->blockIndex : core->blockIndex / perBlock();
   std::vector<Mailbox*> pair = all(vectorCores, block * perBlock(), perBlock());
   if (mode == 0) {
+    run.blocksDepend = true;
     std::vector<Mailbox*> kind = core->isCube ? all(cubeCores, 0, cubes) : all(vectorCores, 0, vectors);
     combine(kind, kind, flag, what);
   } else if (mode == 1) {
@@ -112,6 +113,7 @@ void waitCross(int pipe, int flag, const char* what) {
 
 void setMark(uintptr_t place, int64_t block, int64_t event) {
   mustRunTogether();
+  run.blocksDepend = true;
   core->barrier();
   Mark& mark = marks[{place, block, event}];
   if (mark.set) pauseUntil([&mark] { return !mark.set; });
@@ -122,6 +124,7 @@ void setMark(uintptr_t place, int64_t block, int64_t event) {
 
 void waitMark(uintptr_t place, int64_t block, int64_t event) {
   mustRunTogether();
+  run.blocksDepend = true;
   Mark& mark = marks[{place, block, event}];
   if (!mark.set) pauseUntil([&mark] { return mark.set; });
   blocksMet();
@@ -133,6 +136,7 @@ void waitMark(uintptr_t place, int64_t block, int64_t event) {
 
 void waitTurn() {
   mustRunTogether();
+  run.blocksDepend = true;
   int64_t mineAt = rounds[core]++ * vectors + core->blockIndex;
   if (turn < mineAt) pauseUntil([mineAt] { return turn >= mineAt; });
   blocksMet();

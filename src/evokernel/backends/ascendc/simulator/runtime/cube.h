@@ -39,6 +39,7 @@ inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTenso
         int64_t to = matrix * by.dstNzMatrixStride + (strip * by.dstNzC0Stride + row * by.dstNzNStride) * STRIP;
         auto part = shifted(dst, to * int64_t(sizeof(T)));
         target(MTE2, part, BLOCK, what);
+        if (isDry()) continue;
         for (int64_t i = 0; i < STRIP; i++) {
           int64_t column = strip * STRIP + i;
           part.data()[i] = column < by.dValue ? src.data()[from + column] : T(0);
@@ -72,6 +73,7 @@ inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
     auto to = shifted(dst, i * (int64_t(by.dstGap) + 1) * FRACTAL);
     source(MTE1, from, FRACTAL, what);
     target(MTE1, to, FRACTAL, what, FRACTAL);
+    if (isDry()) continue;
     copyFractal(to.data(), from.data(), by.ifTranspose && sizeof(T) == 2);
   }
 }
@@ -85,6 +87,7 @@ inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::Glob
     src.check(skip, FRACTAL, what);
     auto to = shifted(dst, i * (int64_t(by.dstGap) + 1) * FRACTAL);
     target(MTE2, to, FRACTAL, what);
+    if (isDry()) continue;
     memcpy(to.data(), reinterpret_cast<const uint8_t*>(src.data()) + skip, FRACTAL);
   }
 }
@@ -106,6 +109,7 @@ inline void loadTurned(const AscendC::LocalTensor<T>& dst, const AscendC::LocalT
       auto to = shifted(dst, i * (int64_t(by.dstGap) + 1) * FRACTAL + part * (int64_t(by.dstFracGap) + 1) * FRACTAL);
       target(MTE1, to, FRACTAL, what, FRACTAL);
     }
+    if (isDry()) continue;
     for (int row = 0; row < SIDE; row++)
       for (int column = 0; column < SIDE; column++) {
         int inPart = sizeof(T) == 4 ? column / WIDTH * 16 + row : row, outPart = sizeof(T) == 4 ? row / WIDTH : column / 16;
@@ -132,6 +136,7 @@ inline void loadPicture(const AscendC::LocalTensor<T>& dst, const AscendC::Local
   loadCost(MTE1, uint64_t(roundUp(by.mExtension, 16) * by.kExtension) * sizeof(T));
   target(MTE1, dst, uint64_t(roundUp(by.mExtension, 16) * by.kExtension) * sizeof(T), what, FRACTAL);
   source(MTE1, src, uint64_t(by.l1H) * by.l1W * uint64_t(roundUp(by.channelSize, C0)) * sizeof(T), what);
+  if (isDry()) return;
   for (int64_t m = 0; m < by.mExtension; m++)
     for (int64_t k = 0; k < by.kExtension; k++) {
       int64_t pixel = by.mStartPt + m, weight = by.kStartPt + k, tap = weight / C0 % taps, strip = weight / C0 / taps;

@@ -39,6 +39,7 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
   uint64_t resultBytes = uint64_t(rows * columns) * sizeof(T);
   if (!fromZero && !bias) source(M, dst, resultBytes, what, 64);
   target(M, dst, resultBytes, what, 64);
+  if (isDry()) return;
   int64_t wide = packedColumns(by.n);
   std::vector<T> sums(size_t(packedRows(by.m) * wide), T(0));
   product(left.data(), LeftAt{depth / STRIP, STRIP, single}, right.data(), RightAt{columns / 16, STRIP}, sums.data(), by.m, by.n, by.k);
@@ -118,7 +119,7 @@ inline void leave(const AscendC::LocalTensor<U>& src, const AscendC::FixpipePara
     source(FIX, from, last * sizeof(U), what, 64);
     for (int64_t m = 0; m < by.mSize; m++) {
       std::fill(row.begin(), row.end(), D(0));
-      for (int64_t n = 0; n < by.nSize; n++) row[size_t(n)] = leaving(from.data()[n / 16 * by.srcStride * 16 + m * 16 + n % 16], n);
+      for (int64_t n = 0; n < by.nSize && !isDry(); n++) row[size_t(n)] = leaving(from.data()[n / 16 * by.srcStride * 16 + m * 16 + n % 16], n);
       for (int64_t n = 0; strips && n < int64_t(row.size()); n += strip)
         write(n / strip * by.dstStride * int64_t(BLOCK / sizeof(D)) + m * strip, &row[size_t(n)], strip);
       if (!strips) write(matrix * by.dstNdStride + m * by.dstStride, row.data(), by.nSize);
@@ -137,7 +138,7 @@ inline void fixpipe(const AscendC::GlobalTensor<D>& dst, const AscendC::LocalTen
   leave<D>(src, by, strips, outStrip<D>(by), scales, what, [&](int64_t at, const D* from, int64_t count) {
     dst.check(at * int64_t(sizeof(D)), uint64_t(count) * sizeof(D), what);
     if (core->atomic == Atomic::NONE) dst.receives(at * int64_t(sizeof(D)), from, uint64_t(count) * sizeof(D), what);
-    store(dst.data() + at, from, uint64_t(count) * sizeof(D));
+    if (dst.stores(at * int64_t(sizeof(D)), uint64_t(count) * sizeof(D))) store(dst.data() + at, from, uint64_t(count) * sizeof(D));
   });
 }
 template <typename D, typename U>
@@ -222,7 +223,7 @@ template <typename T> inline void InitConstValue(const LocalTensor<T>& dst, cons
   for (int64_t i = 0; i < by.repeatTimes; i++) {
     auto part = simulator::shifted(dst, i * int64_t(length + by.dstGap * each));
     simulator::target(pipe, part, length, what);
-    for (uint64_t k = 0; k < length / sizeof(T); k++) part.data()[k] = by.initValue;
+    for (uint64_t k = 0; k < length / sizeof(T) && !simulator::isDry(); k++) part.data()[k] = by.initValue;
   }
 }
 template <typename T> inline void Fill(const LocalTensor<T>& dst, const InitConstValueParams<T>& by) { InitConstValue(dst, by); }

@@ -63,6 +63,7 @@ class Doubt {
     if (asks([&] { simulator::source(pipe, from, bytes, what); }, from)) marks.assign(core->known + from.address, core->known + from.address + bytes);
     simulator::target(pipe, to, bytes, what);
     if (!marks.empty()) memcpy(core->known + to.address, marks.data(), bytes);
+    if (isDry()) return;
     memmove(to.data(), from.data(), bytes);
   }
   template <typename T> static void forget(const AscendC::LocalTensor<T>& tensor, uint64_t index) {

@@ -31,6 +31,7 @@ template <typename F, typename T> inline void fill(const char* what, const Ascen
   if (nothing(count, what)) return;
   vectorCost(uint64_t(count) * sizeof(T), 1);
   target(V, dst, uint64_t(count) * sizeof(T), what);
+  if (isDry()) return;
   T* to = dst.data();
   for (int64_t i = 0; i < count; i++) to[i] = f(i);
 }
@@ -40,6 +41,7 @@ inline void fillRepeat(const char* what, const AscendC::LocalTensor<T>& dst, con
   Work work = workOf(given, count, width, what);
   vectorCost(256ull * uint64_t(work.repeats), 1);
   lanesOperand(dst, work, by, true, what);
+  if (isDry()) return;
   for (int r = 0; r < work.repeats; r++)
     for (int lane = 0; lane < width; lane++)
       if (work.of(r).on(lane)) dst.data()[element<T>(r, lane, by)] = f(int64_t(r) * width + lane);
@@ -121,6 +123,7 @@ inline void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uin
       bool isKnown = !inDoubt || simulator::isKnown(src, r * 8 + block);
       part.address = dst.address + (r * by.dstRepStride + block * by.dstBlkStride) * 32;
       simulator::target(simulator::V, part, 32, what);
+      if (simulator::isDry()) continue;
       std::fill_n(part.data(), 32 / sizeof(T), value);
       for (uint32_t i = 0; !isKnown && i < 32 / sizeof(T); i++) simulator::Doubt::forget(part, i);
     }
@@ -160,7 +163,7 @@ template <typename T> inline void InitOutput(GlobalTensor<T> gmWorkspaceAddr, ui
   std::vector<T> part(std::min<uint32_t>(size, 4096), value);
   for (uint64_t i = 0; i < size; i += part.size())
     gmWorkspaceAddr.receives(int64_t(i * sizeof(T)), part.data(), std::min<uint64_t>(part.size(), size - i) * sizeof(T), what);
-  std::fill_n(gmWorkspaceAddr.data(), size, value);
+  if (gmWorkspaceAddr.stores(0, bytes)) std::fill_n(gmWorkspaceAddr.data(), size, value);
 }
 template <typename T> inline void InitGlobalMemory(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const T value) {
   InitOutput<T>(gmWorkspaceAddr, uint32_t(size), value);

@@ -16,6 +16,7 @@ inline void update(const char* what, const AscendC::LocalTensor<D>& dst, const A
   doubt.source(other, uint64_t(count), what);
   doubt.source(dst, uint64_t(count), what);
   doubt.target(dst, uint64_t(count), what);
+  if (isDry()) return;
   for (int64_t i = 0; i < count; i++) dst.data()[i] = f(dst.data()[i], one.data()[i], other.data()[i]);
 }
 template <typename F, typename D, typename T>
@@ -31,6 +32,7 @@ inline void updateRepeat(const char* what, const AscendC::LocalTensor<D>& dst, c
   doubt.source(other, work, b, width, what);
   doubt.source(dst, work, to, width, what);
   doubt.target(dst, work, to, width, what);
+  if (isDry()) return;
   for (int r = 0; r < work.repeats; r++)
     for (int lane = 0; lane < width; lane++) {
       if (!work.of(r).on(lane)) continue;

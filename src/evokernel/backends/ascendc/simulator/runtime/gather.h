@@ -69,11 +69,12 @@ inline void gather(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTenso
     const Mask& mask = work.of(r);
     AscendC::LocalTensor<uint32_t> own = offsets[r * width];
     source(V, own, uint64_t(lastLane(mask) + 1) * 4, what);
-    for (int lane = 0; lane < width; lane++)
+    for (int lane = 0; lane < width && !isDry(); lane++)
       if (mask.on(lane)) values[lane] = fetched(src, uint64_t(base) + own.data()[lane], what);
     AscendC::LocalTensor<T> part = dst;
     part.address += uint32_t(r) * dstRepStride * BLOCK;
     lanesOperand(part, mask, 1, {1, 8}, true, what);
+    if (isDry()) continue;
     for (int lane = 0; lane < width; lane++)
       if (mask.on(lane)) part.data()[lane] = values[lane];
   }
@@ -176,6 +177,7 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, co
                        const uint32_t mask, const GatherMaskParams& by, uint64_t& rsvdCnt) {
   simulator::takes<std::is_unsigned<U>::value && sizeof(U) == sizeof(T), U>("GatherMask with a pattern of type");
   uint64_t each = reduceMode ? mask : 256 / sizeof(T);
+  if (simulator::isDry()) simulator::guess();  // how many elements it keeps
   for (uint32_t r = 0; r < by.repeatTimes; r++) {
     LocalTensor<U> own = src1Pattern;
     own.address += r * by.src1RepeatStride * 32u;
@@ -186,7 +188,10 @@ inline void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, co
     return bool((bits[index / 8] >> (index % 8)) & 1);
   });
 }
-inline int64_t GetGatherMaskRemainCount() { return int64_t(simulator::core->registers.kept); }
+inline int64_t GetGatherMaskRemainCount() {
+  if (simulator::isDry()) simulator::guess();
+  return int64_t(simulator::core->registers.kept);
+}
 
 // ---- not on this chip
 

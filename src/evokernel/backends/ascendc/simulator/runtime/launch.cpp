@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "core.h"
 #include "memory.h"
 #include "meeting.h"
+#include "parts.h"
 #include "writers.h"
 
 namespace simulator {
@@ -31,6 +33,8 @@ Entry& entry() {
 namespace {
 
 constexpr size_t STACK_BYTES = 1 << 20;
+constexpr double SAMPLE_BYTES = 1 << 30;  // of global memory that sampled blocks may move
+constexpr double PART_BUDGETS = 4;  // the time limit of chosen parts, in limits of an ordinary launch
 double budgetSeconds = 20;
 std::string report = "[]", mark;
 
@@ -55,6 +59,8 @@ void callKernel() {
   try {
     guarded(callEntry, nullptr);
   } catch (const Stop&) {
+    throw;
+  } catch (const OutOfTime&) {
     throw;
   } catch (const std::bad_alloc&) {
     endRun("E-MEMORY", "the kernel requests more memory than is available");
@@ -85,6 +91,8 @@ void fiber() {
     runBlock();
   } catch (const Stop& stopped) {
     mine->error = stopped.what();
+  } catch (const OutOfTime&) {
+    mine->error = "E-PART-TIME\t\ta dry execution of blocks that wait for each other does not end within the time limit";
   }
   mine->done = true;
   swapcontext(&mine->context, &scheduler);
@@ -96,10 +104,14 @@ void name(Core& one, int64_t index, bool isCube) {
   one.subBlock = run.isMix && !isCube ? index % 2 : 0;
 }
 
+// Groups that run at the same time.
+int64_t coresPerWave() { return int64_t(run.isMix || entry().onCube ? chip().aic_cores : chip().aiv_cores); }
+
 struct Totals {
   Counts all;
   double longest = 0, sum = 0;
   int64_t ran = 0;
+  std::vector<double> waves;  // cycles of the slowest group that ran in each wave
   std::vector<double> aiv, aic;  // cycles of each core, summed over its waves
   Totals() : aiv(size_t(chip().aiv_cores)), aic(size_t(chip().aic_cores)) {}
 
@@ -128,6 +140,19 @@ struct Totals {
     std::vector<double>& cores = isCube ? aic : aiv;
     cores[size_t(blockIndex) % cores.size()] += c.end;
   }
+  // The cycles of one group: its slowest core.
+  void addGroup(int64_t group, int64_t perWave, double cycles) {
+    size_t wave = size_t(group / perWave);
+    if (waves.size() <= wave) waves.resize(wave + 1);
+    waves[wave] = std::max(waves[wave], cycles);
+    noteCycles(group, cycles);
+  }
+  // A wave takes as long as its slowest group that ran; a wave in which none ran takes the mean of the others.
+  double extrapolated(int64_t groups, int64_t perWave) const {
+    double known = 0, count = 0, all = double((groups + perWave - 1) / perWave);
+    for (double cycles : waves) known += cycles, count += cycles > 0;
+    return count ? known * all / count : 0;
+  }
   // The cycles of the busiest core. If only some blocks ran, which are vector blocks, complete waves of the longest block.
   double cycles(int64_t vectorBlocks, int64_t cubeBlocks) const {
     if (ran < vectorBlocks + cubeBlocks) return longest * std::ceil(double(vectorBlocks) / chip().aiv_cores);
@@ -135,15 +160,17 @@ struct Totals {
   }
 };
 
-// Runs all blocks concurrently, each until it ends or waits for others.
-void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
-  std::vector<Block> all(size_t(vectorBlocks + cubeBlocks));
+// Runs the blocks of these groups concurrently, each until it ends or waits for others. The vector blocks come first.
+void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int64_t>& groups, Totals& totals) {
+  int64_t each = run.isMix ? 2 : 1, vectorsRun = each * int64_t(groups.size());
+  std::vector<Block> all(size_t(vectorsRun + (cubeBlocks ? int64_t(groups.size()) : 0)));
   blocks = &all;
   for (size_t i = 0; i < all.size(); i++) {
     Block& block = all[i];
-    bool isCube = int64_t(i) >= vectorBlocks;
+    bool isCube = int64_t(i) >= vectorsRun;
+    int64_t at = isCube ? int64_t(i) - vectorsRun : int64_t(i);
     block.own = std::make_unique<Core>();
-    name(*block.own, isCube ? int64_t(i) - vectorBlocks : int64_t(i), isCube);
+    name(*block.own, isCube ? groups[size_t(at)] : groups[size_t(at / each)] * each + at % each, isCube);
     block.stack = std::make_unique<uint8_t[]>(STACK_BYTES);
     getcontext(&block.context);
     block.context.uc_stack.ss_sp = block.stack.get();
@@ -168,28 +195,78 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
     if (!block.done) endRun("E-SYNC-LOST", "some blocks wait for other blocks that never arrive: all blocks must synchronize equally often");
   }
   for (size_t i = 0; i < all.size(); i++) {
-    bool isPair = run.isMix && int64_t(i) + 1 < vectorBlocks;
+    bool isPair = run.isMix && int64_t(i) + 1 < vectorsRun;
     if (!isPair) {
       totals.add(*all[i].own);
       continue;
     }
     Counts pair[2] = {all[i].own->counts, all[i + 1].own->counts};
-    totals.addPair(pair, int64_t(i));
+    totals.addPair(pair, all[i].own->blockIndex);
     i++;
+  }
+  for (size_t g = 0; g < groups.size(); g++) {
+    double cycles = cubeBlocks ? all[size_t(vectorsRun) + g].own->counts.end : 0;
+    for (int64_t sub = 0; sub < each; sub++) cycles = std::max(cycles, all[g * size_t(each) + size_t(sub)].own->counts.end);
+    totals.addGroup(groups[g], coresPerWave(), cycles);
   }
 }
 
 struct Over {  // at the end of a launch, no core is running
   ~Over() {
+    callParts().guesses += run.guesses;
+    callParts().blocksDepend |= run.blocksDepend;
+    run.isDry = false;
     core = nullptr;
     current = nullptr;
     blocks = nullptr;
   }
 };
 
+Core* onlyCore() {
+  static Core* one = new Core();
+  return one;
+}
+
+// Runs a block until its end or, in a dry execution, until the time limit: its cycles are then proportional to the share of the outputs that it wrote.
+void runBlockInTime(uint64_t expectedBytes, bool isChosen) {
+  try {
+    runBlock();
+  } catch (const OutOfTime&) {
+    callParts().fellShort = true;
+    if (isChosen || !run.recorded) endRun("E-PART-TIME", "a dry execution of one block does not end within the time limit");
+    core->finish();
+    core->counts.end *= std::max(1.0, double(expectedBytes) / double(run.recorded));
+  }
+}
+
+// Runs these groups in sequence on one core. Only a part that was chosen must run completely.
+void runGroups(const std::vector<int64_t>& groups, uint64_t bytesPerGroup, Totals& totals) {
+  core = onlyCore();
+  int64_t together = run.isMix ? 2 : 1;
+  bool isChosen = !choice().groups.empty() || choice().execution == Execution::PARTS;
+  for (int64_t group : groups) {
+    Counts pair[2];
+    forgetLines();
+    for (int64_t sub = 0; sub < together; sub++) {
+      name(*core, group * together + sub, false);
+      if (sub == 0) run.recorded = 0;
+      runBlockInTime(bytesPerGroup, isChosen);
+      pair[sub] = core->counts;
+    }
+    if (together == 2) totals.addPair(pair, group * 2);
+    else totals.add(pair[0], group, false);
+    totals.addGroup(group, coresPerWave(), std::max(pair[0].end, pair[1].end));
+    bool isTooMuch = choice().execution == Execution::SAMPLE && double(totals.all.bytesIn + totals.all.bytesOut) > SAMPLE_BYTES;
+    if ((!isLate() && !isTooMuch) || group == groups.back()) continue;
+    if (isChosen) endRun("E-PART-TIME", "the chosen blocks of the launch do not end within the time limit");
+    callParts().fellShort = true;
+    break;
+  }
+}
+
 // Runs the blocks in sequence on one core: all of them, or an evenly spaced sample within the time limit.
 void runInTurn(int64_t count, bool isCube, Totals& totals) {
-  static Core* one = new Core();
+  Core* one = onlyCore();
   core = one;
   using Clock = std::chrono::steady_clock;
   auto began = Clock::now();
@@ -218,10 +295,26 @@ void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Tota
   if (entry().meets || cubeBlocks) {
     if (double(wanted.blockDim) > (entry().isMix ? chip().aic_cores : chip().aiv_cores))
       endRun("E-SYNC-CORES", "blocks that wait for each other must all have a core at the same time, but there are %u blocks and %d cores", wanted.blockDim, int(entry().isMix ? chip().aic_cores : chip().aiv_cores));
-    runTogether(vectorBlocks, cubeBlocks, totals);
+    bool isSample = choice().execution == Execution::SAMPLE;
+    double tensorBytes = 0;
+    for (const Buffer& buffer : wanted.arguments) tensorBytes += double(buffer.bytes);
+    if (isSample && tensorBytes > SAMPLE_BYTES)
+      endRun("E-PART-SIZE", "blocks wait for each other, and what they do depends on the data, so neither some of them nor all of them can be executed at this size");
+    std::vector<int64_t> groups(size_t(wanted.blockDim));
+    std::iota(groups.begin(), groups.end(), 0);
+    runTogether(vectorBlocks, cubeBlocks, choice().groups.empty() || isSample ? groups : choice().groups, totals);
+  } else if (!choice().isWhole()) {
+    uint64_t outputBytes = 0;
+    for (const Region& region : run.regions) outputBytes += region.written ? region.written->bytes() : 0;
+    runGroups(groupOrder(wanted.blockDim, coresPerWave()), outputBytes / wanted.blockDim, totals);
   } else {
     runInTurn(vectorBlocks, false, totals);
   }
+}
+
+void countParts(const Totals& totals) {
+  callParts().blocksRun += totals.ran;
+  callParts().bytesMoved += double(totals.all.bytesIn) + double(totals.all.bytesOut);
 }
 
 std::string quoted(const std::string& text) {
@@ -243,6 +336,9 @@ void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll
   const Counts& c = totals.all;
   std::string out = "{\"op\":" + quoted(wanted.op) + ",";
   out += number("block_dim", wanted.blockDim) + number("blocks", double(blocksInAll)) + number("blocks_run", double(totals.ran));
+  out += number("blocks_dry", choice().isDry() ? double(totals.ran) : 0) + number("guesses", double(run.guesses));
+  out += std::string("\"is_part\":") + (choice().groups.empty() && choice().execution != Execution::PARTS ? "false," : "true,");
+  out += std::string("\"matches_dry\":") + (matchesDry() ? "true," : "false,");
   out += number("tiling_key", double(wanted.tilingKey)) + number("workspace", double(wanted.workspaceBytes)) + number("cycles", cycles);
   out += number("us", chip().launch_us + cycles / (chip().ghz * 1000)) + number("ub_peak", c.ubPeak);
   out += number("vec_instr", double(c.vectorCalls)) + number("mte_instr", double(c.copies)) + number("mte2_bytes", double(c.bytesIn));
@@ -262,6 +358,7 @@ void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll
     out += (i ? ",[" : "[") + quoted(note.code) + "," + quoted(note.addresses) + "," + quoted(note.text) + "," + std::to_string(note.count) + "]";
   }
   report = out + "]}";
+  if (choice().isDry() && choice().execution != Execution::DRY) return;  // it repeats a complete dry execution
   std::string line = "simulator-report " + mark + " " + report + "\n";
   if (write(2, line.data(), line.size()) < 0) report += " ";
 }
@@ -282,6 +379,12 @@ void pauseUntil(std::function<bool()> ready) {
 void launch(const Launch& wanted) {
   bool isMix = entry().isMix;
   int64_t vectorBlocks = int64_t(wanted.blockDim) * (isMix ? 2 : 1), cubeBlocks = entry().onCube ? int64_t(wanted.blockDim) : 0;
+  run.isDry = choice().isDry();
+  run.guesses = 0;
+  run.blocksDepend = false;
+  callParts().launches++;
+  callParts().groups = wanted.blockDim;
+  setDeadline(budgetSeconds * (choice().groups.empty() && choice().execution != Execution::PARTS ? 1 : PART_BUDGETS));
   Arguments arguments(wanted);
   watchWriters();
   run.blockCount = wanted.blockDim;
@@ -299,7 +402,10 @@ void launch(const Launch& wanted) {
     Over over;
     runAll(wanted, vectorBlocks, cubeBlocks, totals);
   }
-  writeReport(wanted, totals, vectorBlocks + cubeBlocks, totals.cycles(vectorBlocks, cubeBlocks));
+  bool isExtrapolated = !choice().isWhole() && totals.ran < vectorBlocks + cubeBlocks;
+  countParts(totals);
+  writeReport(wanted, totals, vectorBlocks + cubeBlocks,
+              isExtrapolated ? totals.extrapolated(wanted.blockDim, coresPerWave()) : totals.cycles(vectorBlocks, cubeBlocks));
 }
 
 }  // namespace simulator

@@ -81,6 +81,7 @@ inline void element1(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, c
   doubt.target(dst, count, recipe.name);
   apart(dst, bytes, src, bytes, !recipe.rereads, recipe.name);
   inPlace(recipe, dst, src);
+  if (isDry()) return;
   T* to = dst.data();
   const T* from = src.data();
   for (uint64_t i = 0; i < count; i++) to[i] = T(f(float(from[i])));
@@ -99,6 +100,7 @@ inline void element2(const Recipe& recipe, const AscendC::LocalTensor<T>& dst, c
   apart(dst, bytes, other, bytes, !recipe.rereads, recipe.name);
   inPlace(recipe, dst, one);
   inPlace(recipe, dst, other);
+  if (isDry()) return;
   T* to = dst.data();
   const T* a = one.data();
   const T* b = other.data();

@@ -102,6 +102,7 @@ inline void powersOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
   doubt.source(tensor, count, "Power");
   doubt.target(dst, count, "Power");
   apart(dst, bytes, tensor, bytes, false, "Power");
+  if (isDry()) return;
   for (uint32_t i = 0; i < count; i++) dst.data()[i] = f(tensor.data()[i]);
 }
 template <typename T> inline uint64_t powerScratch() { return scratch(leastScratch<T>(POWER), "Power"); }
@@ -190,6 +191,7 @@ inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U s
   simulator::source(simulator::V, src, uint64_t(count) * sizeof(U), "Axpy");
   simulator::source(simulator::V, dst, uint64_t(count) * sizeof(T), "Axpy");
   simulator::target(simulator::V, dst, uint64_t(count) * sizeof(T), "Axpy");
+  if (simulator::isDry()) return;
   for (uint32_t i = 0; i < count; i++) dst.data()[i] = T(float(dst.data()[i]) + float(scalarValue) * float(src.data()[i]));
 }
 

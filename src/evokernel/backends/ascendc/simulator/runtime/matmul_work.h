@@ -72,6 +72,7 @@ void work(int row, int column, int rows, int columns, bool onTop) {
   uint64_t leftElements = uint64_t(leftAt.elements(row + rows, k)), rightElements = uint64_t(rightAt.elements(k, column + columns));
   const SrcAT* a = readable(left, leftGm, leftLocal, leftScalar, leftElements, "Matmul reads A");
   const SrcBT* b = readable(right, rightGm, rightLocal, rightScalar, rightElements, "Matmul reads B");
+  if (simulator::isDry()) return addBias(column, rows, columns, 0);
   int64_t wide = simulator::packedColumns(columns);
   size_t needed = size_t(simulator::packedRows(rows) * wide);
   if (!onTop || sums.size() != needed) {
@@ -103,6 +104,7 @@ void addBias(int column, int rows, int columns, int64_t wide) {
   if (bias == NOWHERE) return;
   if (bias == GM) biasGm.check(int64_t(column) * int64_t(sizeof(BiasT)), uint64_t(columns) * sizeof(BiasT), "Matmul reads the bias");
   if (bias == LOCAL) simulator::source(simulator::S, biasLocal[column], uint64_t(columns) * sizeof(BiasT), "Matmul reads the bias", sizeof(BiasT));
+  if (simulator::isDry()) return;
   const BiasT* values = bias == GM ? biasGm.data() : biasLocal.data();
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) sums[size_t(i * wide + j)] = Sum(values[column + j]);
@@ -145,6 +147,7 @@ void storeGm(const GlobalTensor<DstT>& gm, const simulator::Layout& to, int row,
   gm.writes(what);
   gm.check(0, uint64_t(to.elements(row + rows, column + columns)) * sizeof(DstT), what);
   uint8_t atomic = atomicMode(enAtomic);
+  if (!recordsOutput(gm, to, row, column, rows, columns, atomic)) return;
   if (!atomic && !to.fractal) {
     int64_t wide = simulator::packedColumns(columns);
     int firstColumn = step >= 0 ? tile.col : 0;
@@ -158,9 +161,18 @@ void storeGm(const GlobalTensor<DstT>& gm, const simulator::Layout& to, int row,
   }
   put(gm.data(), to, row, column, rows, columns, atomic);
 }
+// Whether the data must be stored.
+bool recordsOutput(const GlobalTensor<DstT>& gm, const simulator::Layout& to, int row, int column, int rows, int columns, bool adds) const {
+  if (!gm.region->written) return true;
+  int width = to.fractal ? 1 : columns;
+  for (int i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j += width) gm.stores(to.at(row + i, column + j) * int64_t(sizeof(DstT)), uint64_t(width) * sizeof(DstT), adds);
+  return !simulator::isDry();
+}
 void storeLocal(const LocalTensor<DstT>& local, const simulator::Layout& to, int rows, int columns, uint8_t enAtomic, const char* what) {
   simulator::core->move(simulator::MTE2, double(rows) * columns * sizeof(DstT));  // through global memory
   simulator::target(simulator::S, local, uint64_t(to.elements(rows, columns)) * sizeof(DstT), what);
+  if (simulator::isDry()) return;
   put(local.data(), to, 0, 0, rows, columns, enAtomic);
 }
 void put(DstT* into, const simulator::Layout& to, int row, int column, int rows, int columns, uint8_t atomic) {

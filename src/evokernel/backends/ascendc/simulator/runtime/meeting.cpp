@@ -29,6 +29,7 @@ void startMeetings(int64_t vectorBlocks, int64_t cubeBlocks) {
 
 void meet(bool aivOnly, int64_t usedCores) {
   mustRunTogether();
+  run.blocksDepend = true;
   int64_t expected = usedCores > 0 ? usedCores : vectors + (aivOnly ? 0 : cubes);
   Meeting& meeting = meetings[aivOnly ? 0 : 1];
   core->barrier();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core.h"
+#include "parts.h"
 
 namespace simulator {
 
@@ -40,9 +41,13 @@ void onFault(int number, siginfo_t* info, void*) {
     auto own = core ? reinterpret_cast<uintptr_t>(core->seen) : 0;
     if (own && address >= own && address < own + LOCAL_BYTES && !core->isOpen && core->open()) {
       run.rawPointers = true;
+      if (run.isDry) guess();
       return;
     }
     for (Shown& one : shown) {
+      bool isRecorded = !choice().isWhole() && one.name != "tiling";
+      if (address >= one.start && address < one.end && !one.open && isRecorded && isGuarded)
+        endRun("E-PART-RAW", "a raw pointer reads or writes '%.40s', so it is not known which blocks write which elements", one.name.c_str());
       if (address >= one.start && address < one.end && !one.open && open(one)) {
         run.rawPointers = true;
         return;
@@ -77,11 +82,14 @@ void* Arguments::show(void* data, uint64_t bytes, const std::string& name, bool 
   shown.push_back({seen, seen + length, start, false, name});
   names.push_back(name);
   uint16_t* owner = nullptr;
-  if (tracked && writable && level != FAST) {
+  if (tracked && writable && level != FAST && !run.isDry) {
     owners.emplace_back(bytes / 64 + 2);
-    owner = owners.back().data();
+    owner = owners.back().get();
   }
   run.regions.push_back({seen + (real - start), real, real + bytes, names.back().c_str(), writable, owner});
+  bool records = writable && !choice().isWhole();
+  run.regions.back().written = records ? tracked ? writtenAt(data, bytes) : ignored() : nullptr;
+  run.regions.back().watched = run.isDry && (tracked || writable);
   return reinterpret_cast<void*>(seen + (real - start));
 }
 
@@ -123,7 +131,7 @@ Arguments::Arguments(const Launch& wanted) {
   workspace = mmap(nullptr, workspaceBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   tiling = mmap(nullptr, tilingBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (workspace == MAP_FAILED || tiling == MAP_FAILED) throw std::bad_alloc();
-  memset(workspace, 0xCD, wanted.workspaceBytes);
+  if (choice().isWhole()) memset(workspace, 0xCD, wanted.workspaceBytes);
   memcpy(tiling, wanted.tiling.data(), wanted.tiling.size());
   void* seen = show(workspace, wanted.workspaceBytes, "workspace", true, false);
   run.workspaceBytes = wanted.workspaceBytes;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "launch.h"
+#include "lazy.h"
 
 namespace simulator {
 
@@ -15,7 +16,7 @@ class Arguments {
   std::vector<void*> pointers;  // as passed to the kernel
 
  private:
-  std::vector<std::vector<uint16_t>> owners;
+  std::vector<Lazy<uint16_t>> owners;
   std::vector<std::string> names;
   void* workspace = nullptr;
   void* tiling = nullptr;

@@ -91,6 +91,7 @@ inline void normaliseRows(const Norm& norm, const AscendC::LocalTensor<T>& outpu
   apart(output, bytes, x, bytes, true, norm.what);
   if (means) rowNumbers(*means, rows.count, norm.what);
   if (spreads) rowNumbers(*spreads, rows.count, norm.what);
+  if (isDry()) return;
   std::vector<float> row(rows.width);
   for (uint32_t r = 0; r < rows.count; r++) {
     for (uint32_t i = 0; i < rows.width; i++) {
@@ -133,6 +134,7 @@ inline void groupNorm(const AscendC::LocalTensor<T>& output, const AscendC::Loca
   target(V, output, bytes, what);
   rowNumbers(means, uint64_t(tiling.n) * tiling.g, what);
   rowNumbers(variances, uint64_t(tiling.n) * tiling.g, what);
+  if (isDry()) return;
   for (uint32_t group = 0; group < tiling.n * tiling.g; group++) {
     uint64_t start = uint64_t(group) * deep * aligned;
     auto at = [&](uint64_t i) { return start + i / pixels * aligned + i % pixels; };
@@ -165,6 +167,7 @@ inline void batchNorm(const AscendC::LocalTensor<T>& output, const AscendC::Loca
   target(V, output, bytes, what);
   rowNumbers(means, rest, what);
   rowNumbers(variances, rest, what);
+  if (isDry()) return;
   for (uint32_t i = 0; i < rest; i++) {
     Moments found = moments(batch, [&](uint64_t b) { return double(float(x.data()[b * rest + i])); });
     float rstd = 1.0f / std::sqrt(found.variance + epsilon);
@@ -188,6 +191,7 @@ inline void welford(const AscendC::LocalTensor<float>& mean, const AscendC::Loca
   source(V, spreads, para.abLength * sizeof(float), what);
   target(V, mean, sizeof(float), what);
   target(V, variance, sizeof(float), what);
+  if (isDry()) return;
   double sum = 0, squares = 0;
   for (uint32_t i = 0; i < para.abLength; i++) sum += number(i) * double(means.data()[i]);
   double centre = sum * double(para.rRec);

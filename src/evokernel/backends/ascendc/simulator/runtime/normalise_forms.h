@@ -116,6 +116,7 @@ inline void Normalize(const LocalTensor<T>& output, const LocalTensor<float>& ou
   simulator::source(simulator::V, inputVariance, rows.count * sizeof(float), what);
   simulator::target(simulator::V, output, rows.elements() * sizeof(T), what);
   if (!config.isOnlyOutput) simulator::rowNumbers(outputRstd, rows.count, what);
+  if (simulator::isDry()) return;
   for (uint32_t row = 0; row < rows.count; row++) {
     float rstd = 1.0f / std::sqrt(inputVariance.data()[row] + epsilon);
     for (uint32_t i = 0; i < rows.width; i++) {

@@ -5,6 +5,7 @@
 
 #include "diagnose.h"
 #include "launch.h"
+#include "parts.h"
 #include "registry.h"
 #include "register/op_def.h"
 #include "graph/utils/type_utils.h"
@@ -204,7 +205,7 @@ void addOutputs(const ops::OpDef& op, const Operands& outputs, Node& node, Launc
       if (operand.kind != Operand::TENSOR) endRun("E-OP-ARGS", "output '%s' of %s is not a tensor", parameter.simulatorName().c_str(), op.simulatorType().c_str());
       checkType(op, parameter, "output", operand.type);
       used.emplace_back(&parameter, operand.type);
-      if (parameter.simulatorHasInitial()) memset(operand.data, 0, bytesOf(operand));
+      if (parameter.simulatorHasInitial()) clearOutput(operand.data, bytesOf(operand));
       node.outputs.push_back(described(operand, false));
       list.parts.push_back(buffer(operand, parameter.simulatorName(), true));
       list.bytes += bytesOf(operand);

@@ -27,6 +27,7 @@ inline void quantise(const AscendC::LocalTensor<int8_t>& dst, const AscendC::Loc
   vectorCost(count * sizeof(float), 5, 5);
   source(V, src, count * sizeof(T), what);
   target(V, dst, count, what);
+  if (isDry()) return;
   for (uint64_t i = 0; i < count; i++) dst.data()[i] = quantised(float(src.data()[i]) * scaleAt(i) + offsetAt(i));
 }
 template <typename T> inline auto each(const AscendC::LocalTensor<T>& tensor, uint32_t period, const char* what) {
@@ -50,6 +51,7 @@ inline void dequantise(const AscendC::LocalTensor<D>& dst, const AscendC::LocalT
   vectorCost(uint64_t(by.m) * by.n * sizeof(float), 4, 4);
   source(V, src, uint64_t(by.m) * by.n * sizeof(int32_t), what);
   target(V, dst, ((uint64_t(by.m) - 1) * wide + by.calCount) * sizeof(D), what);
+  if (isDry()) return;
   for (uint64_t row = 0; row < by.m; row++)
     for (uint64_t i = 0; i < by.calCount; i++) dst.data()[row * wide + i] = D(float(src.data()[row * by.n + i]) * scaleAt(i));
 }
@@ -62,6 +64,7 @@ inline void antiQuantise(const AscendC::LocalTensor<D>& dst, const AscendC::Loca
   vectorCost(count * sizeof(float), 5, 5);
   source(V, src, count, what);
   target(V, dst, count * sizeof(D), what);
+  if (isDry()) return;
   for (uint64_t i = 0; i < count; i++) dst.data()[i] = D((float(src.data()[i]) + offsetAt(i)) * scaleAt(i));
 }
 

@@ -9,6 +9,7 @@ constexpr double ACROSS = 7;
 
 // Sums neighbours as a binary tree; an inactive lane counts as 0.
 template <typename T> inline float treeSum(const T* from, const Mask& mask, int repeat, Stride by) {
+  if (isDry()) return 0;
   constexpr int width = int(256 / sizeof(T));
   float sums[width];
   for (int lane = 0; lane < width; lane++) sums[lane] = mask.on(lane) ? float(from[element<T>(repeat, lane, by)]) : 0.0f;
@@ -20,6 +21,7 @@ template <typename T> inline float treeSum(const T* from, const Mask& mask, int 
 // The lane of the first maximum or minimum.
 template <typename T> inline int extremeLane(const T* from, const Mask& mask, int repeat, Stride by, bool largest) {
   int best = -1;
+  if (isDry()) return mask.low ? __builtin_ctzll(mask.low) : mask.high && sizeof(T) < 4 ? 64 + __builtin_ctzll(mask.high) : -1;
   for (int lane = 0; lane < int(256 / sizeof(T)); lane++) {
     if (!mask.on(lane)) continue;
     T x = from[element<T>(repeat, lane, by)];

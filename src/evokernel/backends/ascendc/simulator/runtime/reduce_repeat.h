@@ -153,6 +153,7 @@ inline void PairReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
 
 template <typename T> inline void GetReduceMaxMinCount(T& maxMinValue, T& maxMinIndex) {
   simulator::scalarWaits();
+  if (simulator::isDry()) simulator::guess();
   memcpy(static_cast<void*>(&maxMinValue), &simulator::core->registers.extreme, sizeof(T));
   maxMinIndex = simulator::asBits<T>(simulator::core->registers.extremeIndex);
 }
@@ -162,12 +163,14 @@ template <typename T> inline void GetReduceMaxMinCount(T& maxMinValue) {
 }
 template <typename T> inline T GetAccVal() {
   simulator::scalarWaits();
+  if (simulator::isDry()) simulator::guess();
   T value;
   memcpy(static_cast<void*>(&value), &simulator::core->registers.sum, sizeof(T));
   return value;
 }
 inline int64_t GetAccVal() {
   simulator::scalarWaits();
+  if (simulator::isDry()) simulator::guess();
   return int64_t(simulator::core->registers.sum);
 }
 

@@ -39,6 +39,7 @@ inline void reduceRows(const AscendC::LocalTensor<T>& dst, const AscendC::LocalT
   vectorCost(rows.elements() * sizeof(T), cycles, 2 + int(rows.count));
   source(V, src, rows.elements() * sizeof(T), what);
   target(V, dst, std::min<uint64_t>(resultBytes, dst.high - dst.address), what);
+  if (isDry()) return;
   for (uint32_t row = 0; row < rows.count; row++) dst.data()[row] = T(f(src.data() + rows.at(row, 0), rows.width));
 }
 template <typename T> inline float sumOf(const T* from, uint32_t count) {
@@ -60,6 +61,7 @@ inline void reducePattern(const AscendC::LocalTensor<T>& dst, const AscendC::Loc
   vectorCost(rows.elements() * sizeof(T), cycles, byRows ? 2 + int(rows.count) : int(rows.count));
   source(V, src, ((uint64_t(rows.count) - 1) * rows.stride + rows.width) * sizeof(T), what);
   target(V, dst, uint64_t(results) * sizeof(T), what);
+  if (isDry()) return;
   for (uint32_t result = 0; result < results; result++) {
     uint32_t length = byRows ? rows.width : rows.count;
     T value = src.data()[byRows ? rows.at(result, 0) : rows.at(0, result)];
@@ -140,6 +142,7 @@ inline void ReduceXorSum(LocalTensor<T>& dst, const LocalTensor<T>& src0, const 
   simulator::source(simulator::V, src0, uint64_t(count) * sizeof(T), what);
   simulator::source(simulator::V, src1, uint64_t(count) * sizeof(T), what);
   simulator::target(simulator::V, dst, sizeof(T), what);
+  if (simulator::isDry()) return;
   int32_t sum = 0;
   for (uint32_t i = 0; i < count; i++) sum += src0.data()[i] ^ src1.data()[i];
   dst.data()[0] = T(sum);
@@ -159,7 +162,7 @@ inline void CumSum(LocalTensor<T>& dst, LocalTensor<T>& lastRow, const LocalTens
   simulator::vectorCost(rows.elements() * sizeof(float), config.isLastAxis ? 6 : 2, int(steps) + 4 * int(config.isLastAxis));
   simulator::source(simulator::V, src, bytes, what);
   simulator::target(simulator::V, dst, bytes, what);
-  for (uint32_t row = 0; row < rows.count; row++)
+  for (uint32_t row = 0; row < rows.count && !simulator::isDry(); row++)
     for (uint32_t i = 0; i < rows.width; i++) {
       bool isFirst = config.isLastAxis ? i == 0 : row == 0;
       float before = isFirst ? 0 : float(dst.data()[config.isLastAxis ? rows.at(row, i - 1) : rows.at(row - 1, i)]);

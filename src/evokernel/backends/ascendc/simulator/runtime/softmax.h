@@ -124,6 +124,7 @@ inline void softmax(const AscendC::LocalTensor<T>& dst, const PerRow<U>* sums, c
   softmaxBegin(dst, src, rows, 11, 8, "SoftMax");
   if (sums) sums->writes(rows, "SoftMax");
   if (maxima) maxima->writes(rows, "SoftMax");
+  if (isDry()) return;
   std::vector<float> kept;
   for (uint32_t row = 0; row < rows.count; row++) {
     float maximum = rowMaximum(src.data(), rows, row);
@@ -140,6 +141,7 @@ inline void simpleSoftmax(const AscendC::LocalTensor<T>& dst, const PerRow<U>& s
   softmaxBegin(dst, src, rows, 5, 4, "SimpleSoftMax");
   sums.reads(rows, "SimpleSoftMax");
   maxima.reads(rows, "SimpleSoftMax");
+  if (isDry()) return;
   std::vector<float> kept;
   for (uint32_t row = 0; row < rows.count; row++) {
     exponents(dst.data(), src.data(), rows, row, maxima.get(row), kept);
@@ -164,6 +166,7 @@ template <typename T, typename U> struct Flash {
     }
     sums.writes(rows, what);
     maxima.writes(rows, what);
+    if (isDry()) return;
     std::vector<float> kept;
     for (uint32_t row = 0; row < rows.count; row++) {
       float maximum = rowMaximum(src.data(), rows, row), before = isUpdate ? maximaBefore.get(row) : 0,
@@ -191,6 +194,7 @@ inline void softmaxGrad(const AscendC::LocalTensor<T>& dst, const AscendC::Local
   source(V, grad, rows.elements() * sizeof(T), what);
   PerRow<T> sums(dst);
   target(V, dst, isFront ? sums.bytes(rows) : rows.elements() * sizeof(T), what);
+  if (isDry()) return;
   for (uint32_t row = 0; row < rows.count; row++) {
     float sum = 0;
     for (uint32_t i = 0; i < rows.width; i++) sum += float(grad.data()[rows.at(row, i)]) * float(src.data()[rows.at(row, i)]);

@@ -8,6 +8,7 @@
 #include "ATen/ATen.h"
 #include "diagnose.h"
 #include "half.h"
+#include "parts.h"
 
 namespace simulator {
 
@@ -24,9 +25,19 @@ constexpr int64_t MOST_ON_CPU = 4096;
 // Shared, because only shared memory can also be mapped at the kernel's address.
 std::shared_ptr<void> allocated(size_t bytes) {
   size_t length = std::max<size_t>(bytes, 1);
-  void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  return std::shared_ptr<void>(memory, [length](void* at) { munmap(at, length); });
+  return std::shared_ptr<void>(memory, [length](void* at) {
+    forgetWritten(at);
+    munmap(at, length);
+  });
+}
+
+// A launch in parts must not touch complete tensors.
+void copiesOnHost(size_t bytes) {
+  constexpr size_t MOST = 64u << 20;
+  if (!choice().isWhole() && bytes > MOST)
+    endRun("E-PART-HOST", "the binding copies or fills %llu bytes on the host: compute in the kernel instead", (unsigned long long)bytes);
 }
 
 double load(const char* at, c10::ScalarType type) {
@@ -152,6 +163,7 @@ double Tensor::simulatorItem() const {
 }
 
 Tensor Tensor::clone() const {
+  simulator::copiesOnHost(nbytes());
   Tensor copy = simulatorNew(sizes_, options());
   size_t bytes = element_size();
   const char* from = simulatorData();
@@ -275,6 +287,7 @@ Tensor Tensor::to(Device device) const {
 
 Tensor Tensor::to(ScalarType type) const {
   if (type == type_) return *this;
+  simulator::copiesOnHost(nbytes());
   Tensor cast = simulatorNew(sizes_, options().dtype(type));
   const char* from = simulatorData();
   char* into = cast.simulatorData();
@@ -287,12 +300,14 @@ Tensor& Tensor::fill_(Scalar value) {
   char* into = simulatorData();
   size_t bytes = element_size();
   double number = value.toDouble();
+  simulator::copiesOnHost(nbytes());
   if (number == 0 && is_contiguous()) memset(into, 0, nbytes());
   else simulator::forEach(sizes_, strides_, [&](int64_t, int64_t offset) { simulator::store(into + offset * bytes, type_, number); });
   return *this;
 }
 
 Tensor& Tensor::copy_(const Tensor& source, bool) {
+  simulator::copiesOnHost(nbytes());
   Tensor plain = source.expand(sizes()).to(type_).contiguous();
   char* into = simulatorData();
   const char* from = plain.simulatorData();
@@ -303,6 +318,7 @@ Tensor& Tensor::copy_(const Tensor& source, bool) {
 
 Tensor empty(IntArrayRef sizes, const TensorOptions& options) {
   Tensor made = Tensor::simulatorNew(sizes.vec(), options);
+  if (!simulator::choice().isWhole()) return made;  // which elements the kernel writes is recorded
   for (auto one = simulator::expected.begin(); one != simulator::expected.end(); ++one) {
     if (one->bytes != made.nbytes()) continue;
     memcpy(made.simulatorData(), one->data, one->bytes);
@@ -314,7 +330,10 @@ Tensor empty(IntArrayRef sizes, const TensorOptions& options) {
 
 Tensor full(IntArrayRef sizes, Scalar value, const TensorOptions& options) {
   Tensor made = Tensor::simulatorNew(sizes.vec(), options);
-  return made.fill_(value);
+  bool isFilled = !simulator::choice().isWhole() && value.toDouble() == 0;  // new memory is zero
+  if (!isFilled) return made.fill_(value);
+  simulator::noteZeros(made.simulatorData());
+  return made;
 }
 
 }  // namespace at

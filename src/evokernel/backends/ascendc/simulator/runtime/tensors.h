@@ -82,7 +82,7 @@ template <typename T> class LocalTensor {
 
   template <typename I> T GetValue(I index) const {
     uint32_t at = place(int64_t(index), "GetValue");
-    if (__builtin_expect(!simulator::core->known[at], 0)) simulator::core->reads(at, sizeof(T), "GetValue");
+    if (__builtin_expect(!simulator::core->known[at], 0)) simulator::core->scalarReads(at, sizeof(T), "GetValue");
     simulator::core->scalarTouch(at, false);
     simulator::core->counts.scalarUb++;
     simulator::core->scalar(simulator::chip().scalar_ub);
@@ -174,8 +174,8 @@ template <typename T> class GlobalTensor {
 
   template <typename I> T GetValue(I index) const {
     uintptr_t at = place(int64_t(index), "GetValue");
-    if (__builtin_expect(region->writers != nullptr, 0)) simulator::reading(region, at - low, sizeof(T), "GetValue");
     simulator::core->scalarGm(at);
+    if (__builtin_expect(region->watched, 0) && !simulator::canRead(region, at - low, sizeof(T), "GetValue")) return T(0);
     return *reinterpret_cast<const T*>(at);
   }
   template <typename I, typename U> void SetValue(I index, U value) const {
@@ -185,7 +185,7 @@ template <typename T> class GlobalTensor {
     simulator::core->scalarGm(at);
     T made = T(value);
     simulator::writing(region, at - low, &made, sizeof(T), "SetValue");
-    *reinterpret_cast<T*>(at) = made;
+    if (stores(int64_t(at - base), sizeof(T))) *reinterpret_cast<T*>(at) = made;
   }
   uint64_t GetSize() const { return elements; }
   T* GetPhyAddr() const { return reinterpret_cast<T*>(region ? base - low + region->seen : base); }
@@ -208,6 +208,11 @@ template <typename T> class GlobalTensor {
   // Records that they will be overwritten with the data at `from`.
   void receives(int64_t skip, const void* from, uint64_t bytes, const char* what) const {
     simulator::writing(region, base - low + uint64_t(skip), from, bytes, what);
+  }
+  // Every instruction that writes to global memory asks this for each range, and stores the data only where it is true.
+  // `adds`: an atomic operation combines them with what is there, which SetAtomicAdd and its like imply.
+  bool stores(int64_t skip, uint64_t bytes, bool adds = false) const {
+    return __builtin_expect(!region->written, 1) || simulator::recordWrite(region, base - low + uint64_t(skip), bytes, adds);
   }
   void gives(int64_t skip, uint64_t bytes, const char* what) const { simulator::reading(region, base - low + uint64_t(skip), bytes, what); }
   simulator::Traffic rows(uint64_t count, uint64_t length, uint64_t gap) const { return {region, base - low, count, length, length + gap}; }

@@ -1,11 +1,10 @@
 // The cost of a copy. All cores share the memory; one core sends requests without waiting for responses.
 #include "traffic.h"
 
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
 #include "core.h"
+#include "lazy.h"
 
 namespace simulator {
 
@@ -14,10 +13,7 @@ namespace {
 constexpr uint64_t LINE = 128, SECTOR = 512;  // L2: bytes per counted miss; memory: alignment of requests
 constexpr double WORTH_KNOWING = 1.1;
 
-struct Release {
-  void operator()(uint32_t* lines) const { free(lines); }
-};
-std::vector<std::unique_ptr<uint32_t, Release>> kept;
+std::vector<Lazy<uint32_t>> kept;
 double footprint = 0;
 
 void refit() { run.fits = footprint < chip().l2_share * chip().l2_bytes; }
@@ -35,9 +31,14 @@ void shareMemory(double bytes, double cores, bool together) {
   kept.clear();
   if (run.fits) return;
   for (Region& region : run.regions) {
-    kept.emplace_back(static_cast<uint32_t*>(calloc((region.high - region.low) / LINE + 2, sizeof(uint32_t))));
+    kept.emplace_back((region.high - region.low) / LINE + 2);
     region.lines = kept.back().get();
   }
+}
+
+void forgetLines() {
+  for (Lazy<uint32_t>& lines : kept) lines.clear();
+  run.moved = 0;
 }
 
 void passBy(const Region* region, bool past) {

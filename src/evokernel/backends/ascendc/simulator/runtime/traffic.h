@@ -15,6 +15,9 @@ struct Traffic {  // the range of one copy in global memory, in bytes from the s
 // At the start of a launch: divides the bandwidth by the number of cores. Blocks that run in sequence each have their part of L2.
 void shareMemory(double footprint, double cores, bool together);
 
+// Before a block that runs alone: nothing of earlier blocks is in its part of L2, and the memory of their records is free again.
+void forgetLines();
+
 // Copies of a tensor may bypass L2 (SetL2CacheHint).
 void passBy(const Region* region, bool past);
 

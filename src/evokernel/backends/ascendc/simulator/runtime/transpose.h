@@ -77,6 +77,7 @@ inline void turnBlocks(const AscendC::LocalTensor<T>* to, const AscendC::LocalTe
       int into = sizeof(T) == 1 && by.dstHighHalf ? rows : 0;
       AscendC::LocalTensor<T> written = part[into];
       target(V, written, uint64_t(count) * sizeof(T), what, sizeof(T) == 1 ? 16 : BLOCK);
+      if (isDry()) continue;
       for (int k = 0; k < count; k++) {
         written.data()[k] = block[first + k][column];
         if (inDoubt[first + k][column]) Doubt::forget(written, uint64_t(k));
@@ -99,6 +100,7 @@ inline void swapChannels(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
   vectorCost(all * sizeof(T), TRANSPOSE);
   source(V, src, all * sizeof(T), what);
   target(V, dst, all * sizeof(T), what);
+  if (isDry()) return;
   std::vector<T> from(src.data(), src.data() + all);
   for (uint64_t n = 0; n < by.nSize; n++)
     for (uint64_t c = 0; c < by.cSize; c++)
@@ -124,6 +126,7 @@ template <typename T> inline void Transpose(const LocalTensor<T>& dst, const Loc
     for (int i = 0; i < side * side; i++)
       if (!simulator::isKnown(src, uint64_t(i))) doubt.mark(side * side, uint64_t(i % side * side + i / side));
   doubt.target(dst, side * side, what);
+  if (simulator::isDry()) return;
   T from[side * side];
   std::copy_n(src.data(), side * side, from);
   for (int row = 0; row < side; row++)

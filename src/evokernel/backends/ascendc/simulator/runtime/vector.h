@@ -53,6 +53,7 @@ inline void unary(const char* what, const AscendC::LocalTensor<D>& dst, const As
   doubt.source(src, uint64_t(count), what);
   doubt.target(dst, uint64_t(count), what);
   apart(dst, src, count, what);
+  if (isDry()) return;
   D* to = dst.data();
   const T* from = src.data();
   for (int64_t i = 0; i < count; i++) to[i] = f(from[i]);
@@ -67,6 +68,7 @@ inline void unaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, co
   doubt.source(src, work, from, width, what);
   doubt.target(dst, work, to, width, what);
   apart(placeOf(dst, to), placeOf(src, from), work, what);
+  if (isDry()) return;
   for (int r = 0; r < work.repeats; r++)
     for (int lane = 0; lane < width; lane++)
       if (work.of(r).on(lane)) dst.data()[element<D>(r, lane, to)] = f(src.data()[element<T>(r, lane, from)]);
@@ -83,6 +85,7 @@ inline void binary(const char* what, const AscendC::LocalTensor<D>& dst, const A
   doubt.target(dst, uint64_t(count), what);
   apart(dst, one, count, what);
   apart(dst, other, count, what);
+  if (isDry()) return;
   D* to = dst.data();
   const T* a = one.data();
   const U* b = other.data();
@@ -103,6 +106,7 @@ inline void binaryRepeat(const char* what, const AscendC::LocalTensor<D>& dst, c
   apart(placeOf(dst, to), placeOf(one, a), work, what);
   bool accumulates = !by.src1RepStride || !by.dstRepStride;  // the only allowed overlap between repeats
   if (!accumulates) apart(placeOf(dst, to), placeOf(other, b), work, what);
+  if (isDry()) return;
   for (int r = 0; r < work.repeats; r++)
     for (int lane = 0; lane < width; lane++)
       if (work.of(r).on(lane)) dst.data()[element<D>(r, lane, to)] = f(one.data()[element<T>(r, lane, a)], other.data()[element<T>(r, lane, b)]);

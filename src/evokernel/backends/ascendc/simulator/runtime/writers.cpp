@@ -2,11 +2,10 @@
 // Blocks get numbers in the order of their first write, and new numbers after every synchronization, so a number also shows whether a synchronization lies between.
 #include "writers.h"
 
-#include <cstdlib>
-#include <memory>
 #include <vector>
 
 #include "core.h"
+#include "parts.h"
 
 namespace simulator {
 
@@ -14,10 +13,7 @@ namespace {
 
 constexpr uint32_t ALL = ~0u, PARTLY = 1u << 31;
 
-struct Release {
-  void operator()(uint32_t* table) const { free(table); }
-};
-std::vector<std::unique_ptr<uint32_t, Release>> kept;
+std::vector<Lazy<uint32_t>> kept;
 uint32_t numbers = 0, firstSinceMeeting = 1;
 
 uint64_t blocksOf(const Region& region) { return (region.high - region.low) / BLOCK + 2; }
@@ -87,11 +83,12 @@ void watchWriters() {
   numbers = 0;
   firstSinceMeeting = 1;
   kept.clear();
-  if (level == FAST) return;
+  if (level == FAST || run.isDry) return;
   for (Region& region : run.regions) {
     if (!region.writable) continue;
-    kept.emplace_back(static_cast<uint32_t*>(calloc(3 * blocksOf(region), sizeof(uint32_t))));  // only few of its pages are ever used
+    kept.emplace_back(3 * blocksOf(region));
     region.writers = kept.back().get();
+    region.watched = true;
   }
 }
 
@@ -107,6 +104,19 @@ void writing(const Region* region, uint64_t start, const void* from, uint64_t by
     if (isWhole && (last & ~PARTLY) < firstSinceMeeting) last = me;
     else if (last != me) shared(*region, piece, me, what);
   });
+}
+
+bool canRead(const Region* region, uint64_t start, uint64_t bytes, const char* what) {
+  reading(region, start, bytes, what);
+  if (run.isDry) guess();
+  return !run.isDry;
+}
+
+bool recordWrite(const Region* region, uint64_t start, uint64_t bytes, bool adds) {
+  noteWrite(*region->written, start, bytes, adds || core->atomic != Atomic::NONE);
+  run.recorded += bytes;
+  if (run.isDry) checkDeadline();
+  return !run.isDry;
 }
 
 void reading(const Region* region, uint64_t start, uint64_t bytes, const char* what) {

@@ -16,7 +16,13 @@ void blocksMet();
 // Records that this block will write `bytes` bytes from `from` at offset `start` of the region.
 void writing(const Region* region, uint64_t start, const void* from, uint64_t bytes, const char* what);
 
+// A scalar read: false in a dry execution, which has no data.
+bool canRead(const Region* region, uint64_t start, uint64_t bytes, const char* what) __attribute__((cold, noinline));
+
 // Records that this block reads `bytes` bytes at offset `start` of the region.
 void reading(const Region* region, uint64_t start, uint64_t bytes, const char* what);
+
+// Records the range where the launch asks for it. False in a dry execution, which stores nothing.
+bool recordWrite(const Region* region, uint64_t start, uint64_t bytes, bool adds);
 
 }  // namespace simulator

@@ -1,0 +1,95 @@
+// Launches at sizes that cannot be executed completely. A dry execution runs the control flow of a kernel with all its checks and costs, but touches no data: it
+// yields the latency and the ranges that every block writes. The blocks that write chosen ranges can then be executed really, alone.
+// The unit is a group: one block, or a cube core with its vector cores.
+#pragma once
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "written.h"
+
+namespace simulator {
+
+enum class Execution : int {
+  WHOLE,      // every block, within the time limit
+  DRY,        // every group, dry
+  DRY_PARTS,  // some groups, dry
+  PARTS,      // some groups
+  SAMPLE,     // the first, the last and some random groups of every wave
+  TOUCHING,   // every group, dry, to find those that write to the ranges of the call before
+};
+
+struct Choice {
+  Execution execution = Execution::WHOLE;
+  std::vector<int64_t> groups;  // empty: all of them
+  int64_t perWave = 4;          // groups of a wave in a sample
+  bool isDry() const { return execution == Execution::DRY || execution == Execution::DRY_PARTS || execution == Execution::TOUCHING; }
+  bool isWhole() const { return execution == Execution::WHOLE; }
+};
+Choice& choice();
+
+// What the last call did, over all its launches.
+struct CallParts {
+  int64_t launches = 0, groups = 0, blocksRun = 0;
+  bool blocksDepend = false, fellShort = false;  // fellShort: the time limit ended a launch early
+  bool groupsAdd = false;                        // several groups add to the same elements
+  std::set<int64_t> touching;                    // the groups that write to the ranges of the call before
+  uint64_t guesses = 0;
+  double bytesMoved = 0;
+};
+CallParts& callParts();
+void startCall();
+
+// A write of the running core.
+void noteWrite(Written& record, uint64_t start, uint64_t bytes, bool adds);
+
+// The cycles of a group that ran.
+void noteCycles(int64_t group, double cycles);
+// Whether all groups that this launch executed really took as many cycles as in the last dry execution of the same launch.
+bool matchesDry();
+
+// The record of the tensor at this address, which exists for all launches of a call; nullptr in a whole execution.
+Written* writtenAt(const void* data, uint64_t bytes);
+// The ranges that the last call wrote.
+std::vector<ByteRange> writtenRanges(const void* data, uint64_t bytes);
+// The record of memory that is no tensor of the caller: nothing is recorded.
+Written* ignored();
+// The memory no longer belongs to a tensor.
+void forgetWritten(const void* data);
+// Copies what the launches wrote to a tensor of the binding into the tensor of the caller.
+void copyWritten(void* to, const void* from, uint64_t bytes);
+
+// The initial zeros of an output of the operator, or of a new tensor: really only where a part writes.
+void clearOutput(void* data, uint64_t bytes);
+void noteZeros(const void* data);
+
+// The groups that a launch runs, in order: within a time limit the first ones represent the rest.
+std::vector<int64_t> groupOrder(int64_t groups, int64_t perWave);
+
+// The time limit of a launch. A dry execution checks it where a kernel may loop over elements, and ends the block.
+struct OutOfTime {};
+void setDeadline(double seconds);
+bool isLate();
+void checkDeadline();
+
+}  // namespace simulator
+
+extern "C" {
+// The execution of the following calls. `count` is the number of groups, or the groups per wave of a sample.
+void simulator_choose(int execution, const int64_t* groups, int64_t count);
+// The following calls are whole again. The records of the last call stay until then.
+void simulator_end_choice();
+// Of the last call: the number of parts that can run alone, the blocks that ran, the numbers that a dry execution had to guess, and whether it ended early.
+int64_t simulator_part_count();
+int64_t simulator_blocks_run();
+int64_t simulator_guesses();
+int simulator_fell_short();
+// Whether several groups add to the same elements; which groups a call that looks for them found.
+int simulator_groups_add();
+int64_t simulator_touching(int64_t* into, int64_t capacity);
+double simulator_bytes_moved();
+// Whether the tensor consists of zeros before the first launch of the call.
+int simulator_starts_as_zeros(const void* data);
+// Copies start and stop of each range of bytes that the last call wrote to the tensor; returns their number.
+int64_t simulator_ranges(const void* data, int64_t bytes, int64_t* into, int64_t capacity);
+}
