@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CLOCK = "estimate (simulator)"
 LEVELS = ("strict", "hardware", "fast")
 TOOLCHAINS = ("auto", "simulator", "cann")
-SIZES = ("small", "held_out", "bench")
+SIZES = ("small", "held_out", "laptop", "bench")
 SIX_PARTS = ("kernel_src", "host_tiling_src")
 
 
@@ -87,7 +87,13 @@ class AscendcBackend(Backend):
     def capabilities(self) -> Capabilities:
         """Every run on the simulator checks for races, accesses out of bounds and uninitialized memory; latencies on an NPU vary."""
         has_npu = self.npu_mode is not None
-        return Capabilities(timing="estimate", is_simulated=True, sanitizer="no" if has_npu else "every_run", is_repeatable=not has_npu)
+        return Capabilities(
+            timing="estimate",
+            is_simulated=True,
+            sanitizer="no" if has_npu else "every_run",
+            is_repeatable=not has_npu,
+            can_run_parts=not has_npu,
+        )
 
     @classmethod
     def recognizes(cls, path: Path) -> bool:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evokernel.backends.ascendc.parts import LaunchParts  # before the sandbox closes
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
-    from evokernel.backends.ascendc.parts import LaunchParts
     from evokernel.core.backend import Arguments, Array
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
@@ -80,8 +80,6 @@ class AscendcKernel:
 
     def bind_parts(self, arguments: Arguments) -> LaunchParts:
         """Prepare a call that runs in parts: nothing but the blocks of these parts touches the tensors."""
-        from evokernel.backends.ascendc.parts import LaunchParts
-
         return LaunchParts(self.simulator, self.bind(arguments), arguments)
 
     def raise_for_error(self, failed: int) -> None:
