@@ -52,7 +52,7 @@ def test_tiles_are_at_both_ends_of_what_the_parts_write():
     )
     check = PartsCheck(SimpleNamespace(seed=1, job=SimpleNamespace(task=task)))
     ranges = [(row * 4096 + 128, row * 4096 + 256) for row in range(8, 16)]
-    tiles = check.choose_tiles(SimpleNamespace(outputs=task.signature.outputs), [ranges])
+    tiles = check.choose_tiles(SimpleNamespace(outputs=task.signature.outputs), [ranges], inner_tiles=4)
     compared = {int(index) for tile in tiles for index in flat_indices((64, 4096), tile.box)}
     assert {ranges[0][0], ranges[0][1] - 1, ranges[-1][0], ranges[-1][1] - 1} <= compared
     assert all(any(start <= index < stop for start, stop in ranges) for index in compared)

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 Box = tuple[tuple[int, int], ...]
 Range = tuple[int, int]
-TILE_ELEMENTS, MIN_TILE_ELEMENTS, TILE_FLOPS, RANGES_PER_OUTPUT = 512, 16, 2e8, 8
-"""The largest tile; the smallest, where each element takes so many operations that a larger one would take more than this; and in how many
-of the ranges that a batch of parts writes tiles are compared."""
+TILE_ELEMENTS, MIN_TILE_ELEMENTS, TILE_FLOPS, INNER_TILES = 512, 16, 2e8, 12
+"""The largest tile; the smallest, where each element takes so many operations that a larger one would take more than this; and how many tiles
+of a batch lie at random places inside what its parts write."""
 MAX_NEEDED_BYTES, MAX_TILE_BYTES = 1 << 30, 3 << 30
 """The inputs that are drawn for all tiles of a candidate, and for a single one; above the latter a task cannot be checked."""
 FIRST_POSITIONS = (0.0, 1.0)
@@ -97,8 +97,9 @@ class PartsCheck:
         assert process is not None
         assert self.trial.arena is not None
         with self.trial.translate_errors():
-            ranges = process.locate_parts(slot, positions)
-        tiles = self.choose_tiles(regions, ranges)
+            ranges_by_part = [process.locate_parts(slot, [position]) for position in positions]
+        inner_tiles = max(1, INNER_TILES // len(positions))
+        tiles = list(dict.fromkeys(tile for ranges in ranges_by_part for tile in self.choose_tiles(regions, ranges, inner_tiles)))
         expected = [regions.compute(tile.output, tile.box) for tile in tiles]
         self.write_inputs(regions, slot, tiles)
         self.trial.arena.poison_boxes(slot, [(tile.output, tile.slices) for tile in tiles])
@@ -112,8 +113,8 @@ class PartsCheck:
         for output in sorted({tile.output for tile in tiles}):
             chosen = [number for number, tile in enumerate(tiles) if tile.output == output]
             self.compare(slot, kind, [tiles[number] for number in chosen], [expected[number] for number in chosen])
-        for old_ranges, new_ranges in zip(self.ranges, ranges, strict=True):
-            old_ranges[:] = merge_ranges([*old_ranges, *new_ranges])
+        for output, old_ranges in enumerate(self.ranges):
+            old_ranges[:] = merge_ranges([*old_ranges, *(one for ranges in ranges_by_part for one in ranges[output])])
 
     def get_slot(self, regions: RegionReference) -> BufferSlot:
         """Return the slot of the sparse tensors; it is bound at first use."""
@@ -129,18 +130,19 @@ class PartsCheck:
                 trial.candidate_process.bind(self.slot, scalars, in_parts=True)
         return self.slot
 
-    def choose_tiles(self, regions: RegionReference, ranges: Sequence[Sequence[Range]]) -> list[Tile]:
-        """Choose tiles at the beginning and the end of the first and the last range of each output, and inside some others."""
+    def choose_tiles(self, regions: RegionReference, ranges: Sequence[Sequence[Range]], inner_tiles: int) -> list[Tile]:
+        """Choose tiles of what one part writes: at the beginning and the end of the first and the last range of each output, and inside some
+        others."""
         tiles = []
         for output, (tensor, own_ranges) in enumerate(zip(regions.outputs, ranges, strict=True)):
             if not own_ranges:
                 continue
-            inner_ranges = self.random.sample(list(own_ranges), min(len(own_ranges), RANGES_PER_OUTPUT))
+            inner_ranges = self.random.sample(list(own_ranges), min(len(own_ranges), inner_tiles))
             spots = [own_ranges[0][0], own_ranges[-1][1] - 1, own_ranges[0][1] - 1, own_ranges[-1][0]]
             spots += [self.random.randrange(start, stop) for start, stop in inner_ranges]
             limits = [own_ranges[0], own_ranges[-1], own_ranges[0], own_ranges[-1], *inner_ranges]
             tiles += [Tile(output, find_box(tensor.shape, spot, limit, self.tile_elements)) for spot, limit in zip(spots, limits)]
-        return list(dict.fromkeys(tiles))
+        return tiles
 
     def write_inputs(self, regions: RegionReference, slot: BufferSlot, tiles: Sequence[Tile]) -> None:
         """Write the parts of the inputs that the reference needs for these tiles, each box once."""

@@ -60,7 +60,17 @@ def built_rows(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    ["good", "good-compare", "good-double-buffer", "good-flags", "good-folders", "good-repeats", "good-scalar", "good-six-parts", "good-tiling-keys"],
+    [
+        "good",
+        "good-compare",
+        "good-double-buffer",
+        "good-flags",
+        "good-folders",
+        "good-repeats",
+        "good-scalar",
+        "good-six-parts",
+        "good-tiling-keys",
+    ],
 )
 def test_parts_of_a_sample_equal_the_complete_run(name, tmp_path):
     is_fixed_size = name in ("good-folders", "good-six-parts")
