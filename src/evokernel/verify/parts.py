@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 Box = tuple[tuple[int, int], ...]
 Range = tuple[int, int]
 TILE_ELEMENTS, MIN_TILE_ELEMENTS, TILE_FLOPS, INNER_TILES = 512, 16, 2e8, 12
-"""The largest tile; the smallest, where each element takes so many operations that a larger one would take more than this; and how many tiles
-of a batch lie at random places inside what its parts write."""
+"""The largest tile; the smallest, where each element takes so many operations that a larger one would take more than this; and how many
+tiles of a batch lie at random places inside what its parts write."""
 MAX_NEEDED_BYTES, MAX_TILE_BYTES = 1 << 30, 3 << 30
 """The inputs that are drawn for all tiles of a candidate, and for a single one; above the latter a task cannot be checked."""
 FIRST_POSITIONS = (0.0, 1.0)
@@ -131,7 +131,7 @@ class PartsCheck:
         return self.slot
 
     def choose_tiles(self, regions: RegionReference, ranges: Sequence[Sequence[Range]], inner_tiles: int) -> list[Tile]:
-        """Choose tiles of what one part writes: at the beginning and the end of the first and the last range of each output, and inside some
+        """Choose tiles of what one part writes: at both ends of the first and of the last range of each output, and inside some
         others."""
         tiles = []
         for output, (tensor, own_ranges) in enumerate(zip(regions.outputs, ranges, strict=True)):
