@@ -16,7 +16,7 @@ from evokernel.reference.region_graph import Node, RegionError
 BLOCK = 1 << 16
 """Elements hashed at a time: their integers stay in the processor's cache."""
 MULTIPLIERS = (np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35))
-TABLE_BITS = 12
+TABLE_BITS = 14
 SMALLEST_QUANTILE = 2.0**-18
 
 

@@ -13,7 +13,7 @@ import torch
 from evokernel.reference import region_reductions, region_rules, region_views, region_windows
 from evokernel.reference.float64_reference import NARROW, widen_tensor
 from evokernel.reference.region_boxes import Box, count_elements, halve_box, measure_box
-from evokernel.reference.region_graph import Demand, Graph, Node, Plan, Ref, RegionError
+from evokernel.reference.region_graph import Demand, Graph, Node, Plan, RandomForwardError, Ref, RegionError
 from evokernel.reference.region_rules import find_rule, plan_whole
 
 RULE_MODULES = (region_rules, region_views, region_reductions, region_windows)
@@ -124,7 +124,7 @@ class Evaluator:
         if torch.Tag.nondeterministic_seeded in node.op.tags:
             draw = self.draw
             if draw is None:
-                raise RegionError(f"{node.name}: the reference draws random numbers")
+                raise RandomForwardError(f"{node.name}: the reference draws random numbers")
             return Plan((), lambda _, is_wide: draw(node, box))
         plan = find_rule(node)(self, node, demand.ref.result, box)
         return plan_whole(self, node, demand.ref.result, box) if plan is None else plan
