@@ -16,7 +16,7 @@ from evokernel.reference.region_graph import Node, RegionError
 BLOCK = 1 << 16
 """Elements hashed at a time: their integers stay in the processor's cache."""
 MULTIPLIERS = (np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35))
-TABLE_BITS = 16
+TABLE_BITS = 14
 SMALLEST_QUANTILE = 2.0**-18
 
 
@@ -110,7 +110,7 @@ def to_uniform(hashes: np.ndarray) -> np.ndarray:
 def to_normal(hashes: np.ndarray) -> np.ndarray:
     """Convert hashes to normal numbers: a quantile from the upper bits, interpolated by the lower ones."""
     table, differences = quantile_table()
-    index = hashes >> np.uint32(32 - TABLE_BITS)
+    index = (hashes >> np.uint32(32 - TABLE_BITS)).astype(np.intp)
     values = np.take(differences, index)
     values *= np.multiply(hashes & np.uint32(2 ** (32 - TABLE_BITS) - 1), np.float32(2.0 ** (TABLE_BITS - 32)), dtype=np.float32)
     values += np.take(table, index)

@@ -13,7 +13,7 @@ import torch
 from evokernel.reference import region_reductions, region_rules, region_views, region_windows
 from evokernel.reference.float64_reference import NARROW, widen_tensor
 from evokernel.reference.region_boxes import Box, count_elements, halve_box, measure_box
-from evokernel.reference.region_graph import Demand, Graph, Node, Plan, Ref, RegionError
+from evokernel.reference.region_graph import Demand, Graph, Node, Plan, RandomForwardError, Ref, RegionError
 from evokernel.reference.region_rules import find_rule, plan_whole
 
 RULE_MODULES = (region_rules, region_views, region_reductions, region_windows)
@@ -21,7 +21,8 @@ RULE_MODULES = (region_rules, region_views, region_reductions, region_windows)
 WIDE_BYTES = 8
 CHUNK_SHARE, CACHE_SHARE, SCHEDULE_SHARE = 1 / 32, 1 / 4, 1 / 2
 """Shares of the memory limit: operands of one chunk of a reduction, results that are cached, boxes that exist at one time."""
-MIN_CHUNK = 1024
+MIN_CHUNK, MAX_GROWTH = 1024, 8
+"""Elements of the smallest chunk; a box whose operands are this many times larger is cut in two if they are large."""
 CACHED_OPS = frozenset({"mm", "bmm", "convolution"})
 """Operators whose results are cached besides those of reductions: computing them again takes longest."""
 
@@ -46,6 +47,8 @@ class Step:
     plan: Plan | None
     value: Pair | None
     """Set in advance if the box is cached or empty."""
+    is_cut: bool = False
+    """Whether the box is computed in two halves, because it needs too much memory at once."""
 
 
 class Evaluator:
@@ -71,12 +74,16 @@ class Evaluator:
         schedule = self.schedule(Demand(ref, box))
         if self.estimate_peak(schedule) > self.max_bytes * SCHEDULE_SHARE and count_elements(box) > 1:
             del schedule
-            parts = halve_box(box)
-            results = [self.evaluate(ref, part) for part in parts]
-            axis = next(i for i, (one, other) in enumerate(zip(*parts)) if one != other)
-            own = torch.cat([one.own for one in results], axis)
-            return Pair(own, own if results[0].own is results[0].wide else torch.cat([one.wide for one in results], axis))
+            return self.evaluate_halves(ref, box)
         return self.execute(schedule)
+
+    def evaluate_halves(self, ref: Ref, box: Box) -> Pair:
+        """Compute a box in two halves."""
+        parts = halve_box(box)
+        results = [self.evaluate(ref, part) for part in parts]
+        axis = next(i for i, (one, other) in enumerate(zip(*parts)) if one != other)
+        own = torch.cat([one.own for one in results], axis)
+        return Pair(own, own if results[0].own is results[0].wide else torch.cat([one.wide for one in results], axis))
 
     def find_arguments(self, ref: Ref, box: Box) -> dict[int, list[Box]]:
         """Return the boxes of arguments that a box depends on."""
@@ -103,7 +110,11 @@ class Evaluator:
             step = self.make_step(todo.pop())
             if step.plan is None:
                 continue
-            demands = next(step.plan.split(MIN_CHUNK)) if step.plan.split and self.is_chunked(step.plan) else step.plan.demands
+            demands = step.plan.demands
+            if step.is_cut:
+                demands = (Demand(step.demand.ref, tuple((start, start + 1) for start, _ in step.demand.box)),)
+            elif step.plan.split and self.is_chunked(step.plan):
+                demands = next(step.plan.split(MIN_CHUNK))
             todo += [one for one in demands if one not in visited]
             visited.update(demands)
 
@@ -113,7 +124,7 @@ class Evaluator:
         if torch.Tag.nondeterministic_seeded in node.op.tags:
             draw = self.draw
             if draw is None:
-                raise RegionError(f"{node.name}: the reference draws random numbers")
+                raise RandomForwardError(f"{node.name}: the reference draws random numbers")
             return Plan((), lambda _, is_wide: draw(node, box))
         plan = find_rule(node)(self, node, demand.ref.result, box)
         return plan_whole(self, node, demand.ref.result, box) if plan is None else plan
@@ -130,8 +141,7 @@ class Evaluator:
             elif demand not in steps:
                 steps[demand] = step = self.make_step(demand)
                 stack.append((demand, True))
-                if step.plan is not None and not self.is_chunked(step.plan):
-                    stack += [(other, False) for other in step.plan.demands if other not in steps]
+                stack += [(other, False) for other in self.operands(step) if other not in steps]
         return order
 
     def make_step(self, demand: Demand) -> Step:
@@ -146,12 +156,19 @@ class Evaluator:
         if self.graph.nodes[demand.ref.node].op is None:
             return Step(demand, None, None)
         plan = self.make_plan(demand)
-        if not self.is_chunked(plan):
-            size = sum(self.estimate_bytes(one) for one in (demand, *plan.demands))
-            if size > self.max_bytes:
-                name = self.graph.nodes[demand.ref.node].name
-                raise RegionError(f"{name} needs {size / 2**30:.1f} GiB at once for {count_elements(demand.box)} elements")
-        return Step(demand, plan, None)
+        size = self.estimate_operands(plan)
+        if size <= max(self.max_bytes * SCHEDULE_SHARE / 4, MAX_GROWTH * self.estimate_bytes(demand)):
+            return Step(demand, plan, None)
+        is_cut = (
+            count_elements(demand.box) > 1 and self.estimate_operands(self.make_plan(Demand(demand.ref, halve_box(demand.box)[0]))) < size
+        )
+        if size > self.max_bytes and not is_cut:
+            raise RegionError(f"{self.graph.nodes[demand.ref.node].name} needs {size / 2**30:.1f} GiB at once")
+        return Step(demand, plan, None, is_cut)
+
+    def estimate_operands(self, plan: Plan) -> int:
+        """Return the memory of the boxes that must exist to apply a plan; zero if it is computed in chunks."""
+        return 0 if self.is_chunked(plan) else sum(map(self.estimate_bytes, plan.demands))
 
     def is_chunked(self, plan: Plan) -> bool:
         """Whether a plan is a reduction that is computed in chunks."""
@@ -177,7 +194,7 @@ class Evaluator:
 
     def operands(self, step: Step) -> tuple[Demand, ...]:
         """Return the boxes that must exist before a step."""
-        return () if step.plan is None or self.is_chunked(step.plan) else step.plan.demands
+        return () if step.plan is None or step.is_cut or self.is_chunked(step.plan) else step.plan.demands
 
     def execute(self, steps: Sequence[Step]) -> Pair:
         """Compute the boxes of a schedule in order; return the last."""
@@ -200,7 +217,9 @@ class Evaluator:
         node = self.graph.nodes[step.demand.ref.node]
         if step.plan is None:
             return self.read_argument(node.argument, step.demand.box)
-        if self.is_chunked(step.plan):
+        if step.is_cut:
+            pair = self.evaluate_halves(*step.demand)
+        elif self.is_chunked(step.plan):
             pair = self.reduce_in_chunks(step.plan)
         else:
             pair = self.apply_plan(step.plan, [values[one] for one in step.plan.demands])

@@ -25,6 +25,10 @@ class RegionError(UserError):
     """The reference cannot be evaluated on regions; the message names the operator."""
 
 
+class RandomForwardError(RegionError):
+    """The forward pass draws random numbers, so its outputs are no function of its arguments."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ref:
     """A value of a graph: a result of one of its nodes."""

@@ -17,7 +17,7 @@ from evokernel.reference.module import Reference, Sample, TaskFileErrors
 from evokernel.reference.names import output_names
 from evokernel.reference.region_boxes import Box, make_full_box, remove_contained_boxes, to_slices
 from evokernel.reference.region_evaluator import Evaluator, Pair
-from evokernel.reference.region_graph import RegionError, trace_graph
+from evokernel.reference.region_graph import RandomForwardError, RegionError, trace_graph
 from evokernel.reference.region_inputs import LazyInputs, load_parameters
 from evokernel.reference.signature import describe_tensors
 from evokernel.reference.trace import call_with_tensors
@@ -56,8 +56,10 @@ class RegionReference:
             self.inputs = LazyInputs(reference, meta, seed, kind, max_bytes, is_extreme)
             try:
                 self.trace_outputs(meta)
+            except RandomForwardError:
+                raise
             except UserError as error:
-                self.run_whole(meta, error)
+                self.run_whole(error)
         except UserError as error:
             self.unsupported_reason = str(error)
 
@@ -74,7 +76,7 @@ class RegionReference:
         for ref in graph.outputs:
             self.evaluator.check_memory(ref, tuple((size - 1, size) for size in graph.shape_of(ref)))
 
-    def run_whole(self, meta: Sample, error: UserError) -> None:
+    def run_whole(self, error: UserError) -> None:
         """Run a small reference whole that cannot be traced."""
         size = sum(one.nbytes for one in self.arguments)
         if size > self.max_bytes * WHOLE_SHARE:
