@@ -93,6 +93,7 @@ WHOLE = {
     kernels.double: [shape(64, 128, dtype=jnp.bfloat16)],
 }
 CARRIED = {
+    kernels.total_by_selection: ([shape(32, 512)], 0),
     kernels.running_sum: ([shape(16, 512)], 1),
     kernels.counted_steps: ([shape(64, 128)], 1),
     kernels.next_block_copied_early: ([shape(64, 128)], 1),

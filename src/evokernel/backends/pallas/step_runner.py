@@ -17,6 +17,7 @@ from jax._src.state import indexing
 from jax.experimental.pallas import tpu
 
 from evokernel.backends.pallas.grid_blocks import BlockTable
+from evokernel.backends.pallas.guarded_reads import guard_reads
 from evokernel.backends.pallas.interpret import XLA_OPTIONS, make_settings
 from evokernel.backends.pallas.interpret_errors import FailureReporter
 from evokernel.backends.pallas.interpret_patches import RunRecord, patched_interpret_mode
@@ -62,7 +63,7 @@ class StepRunner:
     def __init__(self, call: Any, table: BlockTable, detect_races: bool) -> None:
         self.params, self.table = call.params, table
         self.mapping = self.params["grid_mapping"]
-        self.body = add_tpu_rounding(self.params["jaxpr"])
+        self.body = add_tpu_rounding(guard_reads(self.params["jaxpr"]))
         self.settings = make_settings(detect_races, cores=1)
         self.reporter = FailureReporter([call])
         self.counts_swaps = uses_swapped_values(self.body)
