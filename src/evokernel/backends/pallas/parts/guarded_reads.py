@@ -77,9 +77,9 @@ def guard_first_selection(equations: list[Any], outputs: list[Any]) -> list[Any]
             cases = [collect_case(equations, number, case, users) for case in equation.invars[1:]]
             if any(equations[i].primitive.name == READ for case in cases for i in case):
                 moved = {i for case in cases for i in case}
-                branch = [make_branch(equation, [[equations[i] for i in case] for case in cases])]
+                branch = make_branch(equation, [[equations[i] for i in case] for case in cases])
                 before = [step for i, step in enumerate(equations[:number]) if i not in moved]
-                return [*before, *(step for steps in branch for step in steps), *equations[number + 1 :]]
+                return [*before, *branch, *equations[number + 1 :]]
     return None
 
 
@@ -95,8 +95,9 @@ def collect_case(equations: list[Any], selection: int, case: Any, users: dict[in
         needed = [users.get(id(variable), []) for variable in equation.outvars]
         is_wanted = any(needed) and all(user in allowed for numbers in needed for user in numbers)
         serves_case = any(variable is case for variable in equation.outvars) or any(user in moved for numbers in needed for user in numbers)
-        is_movable = not has_refs(equation) if equation.primitive.name != READ else not effects or i > effects[-1]
-        if is_wanted and serves_case and is_movable and not equation.effects.difference(read_effects(equation)):
+        is_read = equation.primitive.name == READ
+        is_movable = (not effects or i > effects[-1]) if is_read else not (has_refs(equation) or equation.effects)
+        if is_wanted and serves_case and is_movable:
             moved.append(i)
     return sorted(moved)
 
@@ -104,10 +105,6 @@ def collect_case(equations: list[Any], selection: int, case: Any, users: dict[in
 def has_refs(equation: Any) -> bool:
     """Whether an operation accesses memory."""
     return any(isinstance(atom.aval, AbstractRef) for atom in equation.invars)
-
-
-def read_effects(equation: Any) -> Any:
-    return equation.effects if equation.primitive.name == READ else set()
 
 
 def make_branch(selection: Any, cases: list[list[Any]]) -> list[Any]:
