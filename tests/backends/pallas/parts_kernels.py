@@ -43,6 +43,21 @@ def running_sum(x: Any) -> Any:
     return pl.pallas_call(body, out_shape=shape(*x.shape), grid=grid, in_specs=[spec], out_specs=spec, scratch_shapes=scratch)(x)
 
 
+def total_by_selection(x: Any) -> Any:
+    """Selects between a first value and the total so far, which a part must not need."""
+
+    def body(x: Any, o: Any, total: Any) -> None:
+        first = pl.program_id(1) == 0
+        before = jnp.where(first, 0.0, total[...])
+        total[...] = before + x[...]
+        o[...] = jnp.where(first, x[...], jnp.maximum(o[...] * 2, x[...])) + total[...]
+
+    spec = pl.BlockSpec((BLOCK, 128), lambda i, j: (i, 0))
+    grid = (x.shape[0] // BLOCK, x.shape[1] // 128)
+    given: dict[str, Any] = {"in_specs": [pl.BlockSpec((BLOCK, 128), lambda i, j: (i, j))], "out_specs": spec}
+    return pl.pallas_call(body, out_shape=shape(x.shape[0], 128), grid=grid, scratch_shapes=[pltpu.VMEM((BLOCK, 128), FLOAT)], **given)(x)
+
+
 def counted_steps(x: Any) -> Any:
     """Right until a counter in SMEM reaches the seventh step: what a cheat would do that no single step shows."""
 

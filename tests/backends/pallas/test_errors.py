@@ -174,3 +174,14 @@ def test_patterns_have_known_reasons_and_single_line_hints():
         assert pattern.hint
         assert "\n" not in pattern.hint
         assert len(pattern.hint) < 200
+
+
+def test_program_that_does_not_fit_into_hbm_is_not_told_to_use_smaller_blocks():
+    message = (
+        "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom: Ran out of memory on HBM, the total memory required for HLO temporaries (24.00G) "
+        "exceeds available HBM (15.75G). HLO module: jit_jaxpr_as_fun.\nSee https://openxla.org/xla/errors/error_1000 for more details."
+    )
+    error = explain_message(message)
+    assert error.reason == "memory"
+    assert "(24.00G) exceeds available HBM (15.75G)" in error.detail
+    assert "VMEM" not in error.detail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import mmap
 import os
 from collections.abc import Sequence
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import interpret_kernels
-import jax
 import jax.numpy as jnp
 import numpy as np
 import parts_kernels as kernels
@@ -18,11 +18,13 @@ import pytest
 from interpret_kernels import data, shape, trace_for_tpu
 
 from evokernel.backends import pallas
+from evokernel.backends.pallas import program_codec
 from evokernel.backends.pallas.chips import get_chip
 from evokernel.backends.pallas.interpret import InterpretedProgram
+from evokernel.backends.pallas.kernel import PallasKernel
 from evokernel.backends.pallas.lower import target_chip
 from evokernel.backends.pallas.parts import PallasParts
-from evokernel.core.backend import Arguments, Array
+from evokernel.core.backend import Arguments, Array, PartialKernel
 from evokernel.core.errors import CandidateError
 
 V5E = get_chip("v5e")
@@ -93,6 +95,7 @@ WHOLE = {
     kernels.double: [shape(64, 128, dtype=jnp.bfloat16)],
 }
 CARRIED = {
+    kernels.total_by_selection: ([shape(32, 512)], 0),
     kernels.running_sum: ([shape(16, 512)], 1),
     kernels.counted_steps: ([shape(64, 128)], 1),
     kernels.next_block_copied_early: ([shape(64, 128)], 1),
@@ -253,6 +256,17 @@ def test_parts_of_a_grid_with_a_million_steps_are_found():
     assert parts.locate([0.0, 0.5, 1.0])[0][-1] == ((8_000_000 - 8) * 128, 8_000_000 * 128)
 
 
-def test_jax_keeps_its_context():
-    require_equal_to_complete_run(trace_for_tpu(kernels.double, shape(64, 128)), data(shape(64, 128)))
-    assert jax.jit(lambda x: x + 1)(1) == 2
+def test_loaded_kernel_binds_the_program_of_the_size(tmp_path):
+    closed = trace_for_tpu(kernels.double, shape(64, 128))
+    for folder in ("programs", "inspect"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "programs" / "full.program").write_bytes(program_codec.encode(closed))
+    (tmp_path / "inspect" / "calls.json").write_text(
+        json.dumps({"full": [[["x", "float32", [64, 128]]], [], [["out", "float32", [64, 128]]]]})
+    )
+    (x,), output = data(shape(64, 128)), np.zeros((64, 128), np.float32)
+    kernel: PartialKernel = PallasKernel(tmp_path, V5E)
+    parts = kernel.bind_parts(Arguments((Array("x", "float32", x),), (), (Array("out", "float32", output),)))
+    assert parts.locate([1.0]) == (((56 * 128, 64 * 128),),)
+    parts.run([1.0])
+    np.testing.assert_array_equal(output, np.where(np.arange(64)[:, None] < 56, 0, 2 * x))

@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from evokernel.backends.pallas.interpret import CALL_PRIMITIVES
-from evokernel.backends.pallas.lazy_arrays import AxisMap, ComputedArray, HeldArray, LazyArray, MovedArray
+from evokernel.backends.pallas.parts.lazy_arrays import AxisMap, ComputedArray, HeldArray, LazyArray, MovedArray
 from evokernel.backends.pallas.program_rules import source_line
 
 MakeKernel: TypeAlias = Callable[[Any, list[LazyArray]], list[LazyArray]]

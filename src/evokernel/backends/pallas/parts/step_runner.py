@@ -16,13 +16,13 @@ from jax._src.pallas.mosaic.interpret import utils
 from jax._src.state import indexing
 from jax.experimental.pallas import tpu
 
-from evokernel.backends.pallas.grid_blocks import BlockTable
 from evokernel.backends.pallas.interpret import XLA_OPTIONS, make_settings
 from evokernel.backends.pallas.interpret_errors import FailureReporter
 from evokernel.backends.pallas.interpret_patches import RunRecord, patched_interpret_mode
-from evokernel.backends.pallas.lazy_arrays import LazyArray
-from evokernel.backends.pallas.tpu_rounding import add_tpu_rounding
-from evokernel.backends.pallas.tracked_buffers import (
+from evokernel.backends.pallas.parts.grid_blocks import BlockTable
+from evokernel.backends.pallas.parts.guarded_reads import guard_reads
+from evokernel.backends.pallas.parts.lazy_arrays import LazyArray
+from evokernel.backends.pallas.parts.tracked_buffers import (
     AccessTracker,
     CarriedStateRead,
     InputBuffer,
@@ -31,6 +31,7 @@ from evokernel.backends.pallas.tracked_buffers import (
     tracked_stores,
     uses_swapped_values,
 )
+from evokernel.backends.pallas.tpu_rounding import add_tpu_rounding
 from evokernel.core.errors import CandidateError
 
 TOKEN, DEVICE, CORE = np.int32(mode.TOP_LEVEL_TOKEN_VALUE), np.int32(0), np.int32(0)
@@ -62,7 +63,7 @@ class StepRunner:
     def __init__(self, call: Any, table: BlockTable, detect_races: bool) -> None:
         self.params, self.table = call.params, table
         self.mapping = self.params["grid_mapping"]
-        self.body = add_tpu_rounding(self.params["jaxpr"])
+        self.body = add_tpu_rounding(guard_reads(self.params["jaxpr"]))
         self.settings = make_settings(detect_races, cores=1)
         self.reporter = FailureReporter([call])
         self.counts_swaps = uses_swapped_values(self.body)

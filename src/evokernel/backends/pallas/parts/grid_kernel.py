@@ -11,12 +11,12 @@ import numpy as np
 from jax._src.pallas.mosaic.interpret import interpret_pallas_call as mode
 from jax._src.pallas.mosaic.interpret import utils
 
-from evokernel.backends.pallas.grid_blocks import BlockTable
 from evokernel.backends.pallas.interpret import MAX_GRID_STEPS, check_parallel_prefix
 from evokernel.backends.pallas.interpret_patches import source_line
-from evokernel.backends.pallas.lazy_arrays import Box, LazyArray, element_strides, refuse_size, unravel
-from evokernel.backends.pallas.step_runner import KernelOperands, Segment, StepRunner
-from evokernel.backends.pallas.tracked_buffers import CarriedStateRead
+from evokernel.backends.pallas.parts.grid_blocks import BlockTable
+from evokernel.backends.pallas.parts.lazy_arrays import Box, LazyArray, element_strides, refuse_size, unravel
+from evokernel.backends.pallas.parts.step_runner import KernelOperands, Segment, StepRunner
+from evokernel.backends.pallas.parts.tracked_buffers import CarriedStateRead
 from evokernel.core.errors import CandidateError
 
 MAX_WHOLE_BYTES = 512 << 20

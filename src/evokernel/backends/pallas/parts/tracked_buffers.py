@@ -15,7 +15,7 @@ import numpy as np
 from jax._src.pallas.mosaic.interpret import interpret_pallas_call as mode
 from jax._src.pallas.mosaic.interpret import shared_memory, utils
 
-from evokernel.backends.pallas.lazy_arrays import LazyArray, refuse_size
+from evokernel.backends.pallas.parts.lazy_arrays import LazyArray, refuse_size
 from evokernel.backends.pallas.program_rules import all_equations, nested_programs
 
 MAX_READ_BYTES = 4 << 30

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from evokernel.backends.pallas import lower
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry_point import jax_dtype
-from evokernel.backends.pallas.grid_kernel import GridKernel, KernelOutput, StepCount
-from evokernel.backends.pallas.layout_rules import build_arrays
-from evokernel.backends.pallas.lazy_arrays import Box, ComputedArray, HeldArray, LazyArray, MovedArray, split_box
+from evokernel.backends.pallas.parts.grid_kernel import GridKernel, KernelOutput, StepCount
+from evokernel.backends.pallas.parts.layout_rules import build_arrays
+from evokernel.backends.pallas.parts.lazy_arrays import Box, ComputedArray, HeldArray, LazyArray, MovedArray, split_box
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -129,8 +130,6 @@ class PallasParts:
 
 def view_as_declared(data: np.ndarray, dtype: str) -> np.ndarray:
     """The data with its declared element type; bfloat16 is stored as uint16."""
-    import ml_dtypes
-
     return data.view(ml_dtypes.bfloat16) if dtype == "bfloat16" else data
 
 
