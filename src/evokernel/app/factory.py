@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ from evokernel.core.backend import Backend
 from evokernel.core.config import PARTS, RunConfig, resolve_config
 from evokernel.core.environment import describe_hardware, package_versions, toolchain_versions
 from evokernel.core.errors import UserError
-from evokernel.core.memory_limits import check_memory
+from evokernel.core.memory_limits import check_memory, memory_shortage
 from evokernel.core.plugins import accepts_setting, check_settings, find_plugin, make_plugin
 from evokernel.core.protocols import Embedder, Executor, RemoteExecutor
-from evokernel.core.records import TimedSize
+from evokernel.core.records import Task, TimedSize
 from evokernel.core.run import Run, new_run_id
 from evokernel.engine.loop import Engine
 from evokernel.memory import provenance
@@ -25,6 +26,7 @@ from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.sandbox import layers
 from evokernel.tasks.loader import load_tasks
 
+log = logging.getLogger(__name__)
 FALLBACK_BACKEND = "cpp"
 """Backend of a run if the user chose none and the default backend cannot work on this machine."""
 
@@ -49,14 +51,32 @@ def choose_timed_size(config: RunConfig) -> TimedSize:
     return size
 
 
+def load_sized_tasks(config: RunConfig, spec: str, *, is_remote: bool = False) -> list[Task]:
+    """Load tasks at the size at which their kernels are timed. Raises UserError for one that needs more memory than this machine has.
+
+    If the size is the backend's choice, such a task is taken at size `laptop` instead. The memory of other machines is not known here.
+    """
+    size = choose_timed_size(config)
+    tasks = load_tasks(spec, size)
+    if is_remote:
+        return tasks
+    in_parts = make_part(config, "backend").capabilities.can_run_parts
+    if config.size == "auto" and size == "full":
+        smaller_tasks = {task.id: task for task in load_tasks(spec)} if any(memory_shortage(t, in_parts=in_parts) for t in tasks) else {}
+        for number, task in enumerate(tasks):
+            if shortage := memory_shortage(task, in_parts=in_parts):
+                log.warning("%s is timed at size laptop: at size full it needs %s", task.id, shortage)
+                tasks[number] = smaller_tasks[task.id]
+    check_memory(tasks, in_parts=in_parts)
+    return tasks
+
+
 def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
     """Create a new run in `folder` (default: `runs/<id>`). All checks happen before the folder is created."""
     parts = {"executor": make_part(config, "executor")}
     versions = verifier_toolchain(config, parts["executor"])
     check_llm_review(config)
-    tasks = load_tasks(config.tasks, choose_timed_size(config))
-    if not isinstance(parts["executor"], RemoteExecutor):
-        check_memory(tasks, in_parts=make_part(config, "backend").capabilities.can_run_parts)
+    tasks = load_sized_tasks(config, config.tasks, is_remote=isinstance(parts["executor"], RemoteExecutor))
     config = config.model_copy(update={"id": config.id or new_run_id([config.plugin_name("backend"), config.plugin_name("generator")])})
     folder = folder or Path("runs") / config.id
     environment = {"versions": versions, "hardware": describe_hardware()}

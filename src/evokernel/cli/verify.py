@@ -53,20 +53,19 @@ def command(
 
     Exit codes: 0 passed every gate, 1 failed a gate, 2 error to fix, 3 infrastructure failure.
     """
-    from evokernel.app.factory import choose_timed_size
+    from evokernel.app.factory import load_sized_tasks
     from evokernel.app.kernel_files import detect_backend, read_candidate
     from evokernel.app.verification import verify_candidate
     from evokernel.core.config import resolve_config
     from evokernel.reports import formatting
     from evokernel.sandbox import layers
-    from evokernel.tasks.loader import load_tasks
 
     base = {"backend": {"name": backend or detect_backend(file)}}
     config = resolve_config(None, sets, base=base, workers=1, size=size, require_sandbox=require_sandbox or None)
     if config.require_sandbox:
         layers.require_all_layers()
     kernel = read_candidate(file, config.plugin_name("backend"))
-    tasks = load_tasks(spec, choose_timed_size(config))
+    tasks = load_sized_tasks(config, spec)
     if len(tasks) != 1:
         raise UserError(f"'{spec}' names {len(tasks)} tasks. Name one, such as --task {tasks[0].id}.")
     outcome = verify_candidate(config, tasks[0], kernel, ("eager", *baselines))

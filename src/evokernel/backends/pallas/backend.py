@@ -31,6 +31,7 @@ class PallasBackend(Backend):
     """
 
     file_name = "kernel.py"
+    timed_size = "full"
     environment = ENVIRONMENT
 
     def __init__(self, chip: str = "v5e", device: str = "auto", baseline: bool = True) -> None:
