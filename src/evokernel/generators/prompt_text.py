@@ -25,7 +25,7 @@ ROLE_ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant",
 MAX_DETAIL_CHARS = 3000
 MAX_ATTEMPT_LINES = 30
 MAX_RESULT_CHARS = 120
-INPUT_FUNCTIONS = ("get_inputs", "get_init_inputs")
+INPUT_FUNCTIONS = ("get_inputs", "get_forward_inputs", "get_init_inputs")
 
 
 class HistoryLimits(NamedTuple):

@@ -23,6 +23,8 @@ from evokernel.tasks.published_format import extract_reference
 
 log = logging.getLogger(__name__)
 MAX_NAMES_SHOWN = 20
+BACKWARD = ":backward"
+"""Ends a specification that names the backward pass of its tasks."""
 
 
 class TaskFile(NamedTuple):
@@ -34,6 +36,13 @@ class TaskFile(NamedTuple):
     families: tuple[str, ...]
     category: str
     level: int
+    is_backward: bool = False
+    """Whether the task is the backward pass of the file."""
+
+    @property
+    def spec(self) -> str:
+        """The path of the file, followed by `:backward` if the task is its backward pass."""
+        return f"{self.path}{BACKWARD if self.is_backward else ''}"
 
     def metadata(self) -> dict[str, object]:
         """Return the fields of the task that are known without running its reference."""
@@ -42,7 +51,7 @@ class TaskFile(NamedTuple):
 
 def load_tasks(spec: str) -> list[Task]:
     """Load the tasks that a specification names, in order and without repetition: a suite, `suite/name`, `suite/pat*`, a file, a folder, a
-    glob, or several of these separated by commas."""
+    glob, or several of these separated by commas; `:backward` after any of them names the backward passes."""
     return [describe_task(file) for file in find_task_files(spec)]
 
 
@@ -53,8 +62,7 @@ def find_task_files(spec: str) -> list[TaskFile]:
         raise UserError(f"no tasks given. Name a suite ({', '.join(suite_names())}), a .py file, a folder or a pattern.")
     files_by_id: dict[str, TaskFile] = {}
     for part in parts:
-        for path in resolve_paths(part):
-            file = read_task_file(path)
+        for file in resolve_files(part):
             other = files_by_id.setdefault(file.id, file)
             if other.path.resolve() != file.path.resolve():
                 raise UserError(f"two task files have the id '{file.id}': {other.path} and {file.path}. Rename one of them or its folder.")
@@ -68,30 +76,84 @@ def suite_names() -> list[str]:
 
 def describe_task(file: TaskFile) -> Task:
     """Return the task that a file defines, from the cache or by running its reference."""
-    source = read_source(file.path)
-    task = cache.load_task(source)
+    task = load_cached_task(file)
     if task is None:
+        source = read_source(file.path)
         task = derive_task(file, source)
-        cache.store_task(source, task)
+        cache.store_task(cache_text(file, source), task)
     return task.model_copy(update=file.metadata())
 
 
+def load_cached_task(file: TaskFile) -> Task | None:
+    """Return the task that a file defines if it is in the cache."""
+    return cache.load_task(cache_text(file, read_source(file.path)))
+
+
+def cache_text(file: TaskFile, source: str) -> str:
+    """Return the text under which the cache keeps a task."""
+    return f"{source}{BACKWARD}" if file.is_backward else source
+
+
 def derive_task(file: TaskFile, source: str) -> Task:
-    """Derive the task by running its reference."""
+    """Derive the task by running its reference; `source` is the text of its file."""
     try:
-        from evokernel.reference.describe import describe_task as run
+        from evokernel.reference import backward, describe
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise UserError(cache.NEEDS_TORCH) from error
     log.info("deriving sizes and signature of %s", file.id)
-    return run(source, str(file.path)).model_copy(update=file.metadata())
+    if file.is_backward:
+        forward = describe_task(file._replace(is_backward=False))
+        source = backward.derive_backward_source(source, forward, str(file.path))
+    return describe.describe_task(source, file.spec).model_copy(update=file.metadata())
 
 
 @lru_cache
 def suites_folder() -> Path:
     """Return the folder of the suites in this package."""
     return Path(str(resources.files("evokernel.tasks")))
+
+
+def resolve_files(part: str) -> list[TaskFile]:
+    """Return the tasks that one part of a specification names. Raises UserError if there are none."""
+    forward = part.removesuffix(BACKWARD)
+    suite, _, name = forward.partition("/")
+    folder, name = (suites_folder() / suite, name) if suite in suite_names() else (Path(forward).expanduser(), "")
+    if suite_paths.lists_backward_passes(folder):
+        files = find_backward_passes(folder, name)
+    else:
+        files = [read_task_file(path) for path in resolve_paths(forward)]
+    if forward == part:
+        return files
+    if files[0].is_backward:
+        raise UserError(f"'{files[0].id}' is a backward pass already. Give its name without '{BACKWARD}'.")
+    return [file._replace(id=f"{file.id}{BACKWARD}", is_backward=True) for file in files]
+
+
+def find_backward_passes(folder: Path, name: str) -> list[TaskFile]:
+    """Return the tasks of a suite of backward passes whose names or categories match."""
+    pattern = name.rstrip("/").removesuffix(".py") or "*"
+    files = list_backward_passes(folder)
+    matches = [file for file in files if fnmatchcase(file.id.partition("/")[2], pattern) or file.category == pattern]
+    if not matches:
+        raise no_such_task(folder.name, name, [file.id.partition("/")[2] for file in files], [])
+    return matches
+
+
+@lru_cache
+def list_backward_passes(folder: Path) -> tuple[TaskFile, ...]:
+    """Return all tasks of a suite of backward passes; each is named like its forward pass."""
+    suite = suite_paths.read_suite(folder)
+    files = [file for spec in suite.backward for file in resolve_files(f"{spec}{BACKWARD}")]
+    return tuple(
+        file._replace(
+            id=f"{to_id_part(folder.resolve().name)}/{file.id.partition('/')[2].removesuffix(BACKWARD)}",
+            level=file.level if suite.level is None else suite.level,
+            category=suite.category or file.category,
+        )
+        for file in files
+    )
 
 
 def resolve_paths(part: str) -> list[Path]:
@@ -137,13 +199,15 @@ def find_in_suite(suite: str, name: str) -> list[Path]:
         if fnmatchcase(label, pattern) or label.startswith(f"{pattern}/") or ("/" not in pattern and fnmatchcase(path.stem, pattern))
     ]
     if not matches:
-        names = [path.stem for path in inside]
-        hint = did_you_mean(pattern, [*names, *inside.values()])
-        examples = ", ".join(names[:MAX_NAMES_SHOWN]) + (
-            f" and {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else ""
-        )
-        raise UserError(f"suite '{suite}' has no task '{name}'{hint}; its tasks: {examples}")
+        raise no_such_task(suite, name, [path.stem for path in inside], [*inside.values()])
     return matches
+
+
+def no_such_task(suite: str, name: str, names: list[str], labels: list[str]) -> UserError:
+    """The error for a name that a suite lacks; `labels` are names with category."""
+    hint = did_you_mean(name.rstrip("/").removesuffix(".py"), [*names, *labels])
+    more = f" and {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else ""
+    return UserError(f"suite '{suite}' has no task '{name}'{hint}; its tasks: {', '.join(names[:MAX_NAMES_SHOWN])}{more}")
 
 
 @lru_cache
@@ -224,7 +288,7 @@ def looks_like_path(part: str) -> bool:
 def suggest_names(part: str) -> str:
     """Return a hint with the tasks of this name, or the most similar suite or task."""
     names = suite_names()
-    inside = [f"{suite}/{path.stem}" for suite in names for path in find_in_folder(suites_folder() / suite)]
+    inside = [file.id for suite in names for file in resolve_files(suite)]
     exact = [label for label in inside if label.partition("/")[2] == part]
     return f" (did you mean {' or '.join(map(repr, exact))}?)" if exact else did_you_mean(part, [*names, *inside])
 
