@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from evokernel.core.errors import UserError
 from evokernel.reference.arrays import DTYPES
-from evokernel.reference.constants import find_constants
+from evokernel.reference.constants import FORWARD_CLASS, find_constants
 from evokernel.reference.module import Reference, Sample, TaskFileErrors
 from evokernel.reference.program import Argument, Program, SizeDependent, Step, ValueRef
 
@@ -89,11 +89,22 @@ def trace_call(name: str, sample: Sample, mode: str) -> Program:
 
     try:
         with TaskFileErrors(name, "Model.forward"), torch.no_grad():
-            graph = make_fx(call, tracing_mode=mode, pre_dispatch=True)(*(tensor for _, tensor in tensors_with_names))
+            values = [tensor for _, tensor in tensors_with_names]
+            is_backward = FORWARD_CLASS in (base.__name__ for base in type(sample.module).__mro__)
+            graph = make_fx(call, tracing_mode=mode, pre_dispatch=not is_backward)(*values)  # gradients exist only below autograd
     finally:
         for part, key, value in plain:
             setattr(part, key, value)
+    remove_detach(graph)
     return program_from_graph(graph, sample)
+
+
+def remove_detach(graph: fx.GraphModule) -> None:
+    """Remove the steps that only separate a tensor from autograd."""
+    for node in list(graph.graph.nodes):
+        if node.target is torch.ops.aten.detach.default:
+            node.replace_all_uses_with(node.args[0])
+            graph.graph.erase_node(node)
 
 
 def program_from_graph(graph: fx.GraphModule, sample: Sample) -> Program:

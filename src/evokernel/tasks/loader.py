@@ -135,9 +135,10 @@ def find_backward_passes(folder: Path, name: str) -> list[TaskFile]:
     """Return the tasks of a suite of backward passes whose names or categories match."""
     pattern = name.rstrip("/").removesuffix(".py") or "*"
     files = list_backward_passes(folder)
-    matches = [file for file in files if fnmatchcase(file.id.partition("/")[2], pattern) or file.category == pattern]
+    names = [file.id.partition("/")[2] for file in files]
+    matches = [file for file, one in zip(files, names) if fnmatchcase(one, pattern)] or [file for file in files if file.category == pattern]
     if not matches:
-        raise no_such_task(folder.name, name, [file.id.partition("/")[2] for file in files], [])
+        raise no_such_task(folder.name, name, names, [])
     return matches
 
 
