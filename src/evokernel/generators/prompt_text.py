@@ -111,7 +111,8 @@ def strip_input_functions(source: str) -> str:
 def describe_required_code(source: str, entry_point: str) -> str:
     """One sentence that repeats what the code of a reply must do: the function it defines and the expression `forward` returns."""
     clauses = [f"defines `{function.name}({ast.unparse(function.args)})`" for function in find_functions(entry_point)[:1]]
-    for function in find_functions(source):
+    model_name = "class Model("
+    for function in find_functions(source[source.rfind(model_name) :] if model_name in source else source):
         (*before, last) = function.body
         if function.name == "forward" and not before and isinstance(last, ast.Return) and last.value:
             clauses += [f"computes `{result}`" for result in [ast.unparse(last.value)] if len(result) <= MAX_RESULT_CHARS]

@@ -174,7 +174,10 @@ def write_model(sample: Sample, backward: BackwardPass) -> str:
     for name, value in zip(backward.names, sample.args):
         if any(leaf.expression in backward.inputs for leaf in find_leaves(name, value)):
             lines.append(f"{name} = {write_detached(name, value, backward.inputs)}")
-    passed = [f"{name}.clone()" if backward.writes_inputs and isinstance(v, torch.Tensor) else name for name, v in zip(backward.names, sample.args)]
+    passed = [
+        f"{name}.clone()" if backward.writes_inputs and isinstance(v, torch.Tensor) else name
+        for name, v in zip(backward.names, sample.args)
+    ]
     wanted = [*backward.inputs, *map(write_parameter, backward.params)]
     grads = gradient_arguments(backward)
     outputs, weights = (backward.outputs[0], grads[0]) if len(grads) == 1 else (f"[{', '.join(backward.outputs)}]", f"[{', '.join(grads)}]")
