@@ -10,6 +10,7 @@ from evokernel.core import labels
 from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Stage, Task
 from evokernel.core.state import State
 from evokernel.llm.render import one_line
+from evokernel.reference.constants import FORWARD_CLASS
 
 ROLE_LABELS = {
     "start": "start point",
@@ -111,10 +112,15 @@ def strip_input_functions(source: str) -> str:
 def describe_required_code(source: str, entry_point: str) -> str:
     """One sentence that repeats what the code of a reply must do: the function it defines and the expression `forward` returns."""
     clauses = [f"defines `{function.name}({ast.unparse(function.args)})`" for function in find_functions(entry_point)[:1]]
-    model_name = "class Model("
-    for function in find_functions(source[source.rfind(model_name) :] if model_name in source else source):
+    for function in find_functions(source):
         (*before, last) = function.body
-        if function.name == "forward" and not before and isinstance(last, ast.Return) and last.value:
+        if (
+            function.name == "forward"
+            and f"class {FORWARD_CLASS}(" not in source
+            and not before
+            and isinstance(last, ast.Return)
+            and last.value
+        ):
             clauses += [f"computes `{result}`" for result in [ast.unparse(last.value)] if len(result) <= MAX_RESULT_CHARS]
     return f"It {' and '.join(clauses)}." if clauses else ""
 

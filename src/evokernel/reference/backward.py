@@ -242,7 +242,8 @@ def write_get_inputs(reference: Reference, sample: Sample, backward: BackwardPas
 def name_gradients(sample: Sample, backward: BackwardPass) -> Iterator[str]:
     """Yield the names of the outputs of the backward pass, such as `grad_x`."""
     names = NameAllocator()
-    for name in (*(one.name for one in (*sample.inputs, *sample.params, *sample.scalars)), *gradient_arguments(backward)):
+    tensors = [name for name, _ in (*sample.inputs, *sample.params)]
+    for name in (*tensors, *(scalar.name for scalar in sample.scalars), *gradient_arguments(backward)):
         names.allocate(name)
     for expression in (*backward.inputs, *backward.params):
         yield names.allocate("grad_" + re.sub(r"\W+", "_", expression).strip("_"))
