@@ -36,6 +36,7 @@ def test_list_is_filtered(call: Call) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        (["starter/argmax:backward"], "cannot be taken backward"),
         (["level1", "--category", "poling"], "did you mean 'pooling'"),
         (["starter", "--level", "7"], "none of 16 tasks has level 7. Levels: 1"),
         (["level9"], "did you mean 'level"),
@@ -50,9 +51,9 @@ def test_filter_without_match_lists_the_choices(call: Call, more: list[str], mes
 
 def test_count_by_suite_and_category(call: Call) -> None:
     rows = call("tasks", "count", "--json").json
-    assert sum(row["tasks"] for row in rows) == 321
-    assert {row["suite"] for row in rows} == {"attention", "level1", "level2", "level3", "mhc", "starter"}
-    assert "321 tasks in 6 suites" in call("tasks", "count").out
+    assert sum(row["tasks"] for row in rows) == 361
+    assert {row["suite"] for row in rows} == {"attention", "gradients", "level1", "level2", "level3", "mhc", "starter"}
+    assert "361 tasks in 7 suites" in call("tasks", "count").out
 
 
 def test_show_prints_the_requirements_of_a_task(call: Call) -> None:

@@ -11,7 +11,7 @@ from evokernel.reference.module import Reference
 from evokernel.tasks import suite_paths
 from evokernel.tasks.loader import find_task_files, load_tasks, suite_names, suites_folder
 
-COUNTS = {"attention": 70, "level1": 100, "level2": 100, "level3": 20, "mhc": 15, "starter": 16}
+COUNTS = {"attention": 70, "gradients": 40, "level1": 100, "level2": 100, "level3": 20, "mhc": 15, "starter": 16}
 MHC = """
     sinkhorn_knopp mhc_projector stream_weighted_sum stream_mix stream_write mhc_update fused_mhc_kernels mhc_block_2d
     mhc_block_bottleneck_2d orthostochastic_project mhc_module optimized_mhc_layer_with_fusion static_mhc_hyper_connections
@@ -34,7 +34,7 @@ def test_there_are_no_other_suites():
 
 def test_levels_and_categories_of_suites():
     assert {suite: {file.level for file in find_task_files(suite)} for suite in COUNTS} == {
-        "attention": {2}, "level1": {1}, "level2": {2}, "level3": {3}, "mhc": {2}, "starter": {1},
+        "attention": {2}, "gradients": {1, 2}, "level1": {1}, "level2": {2}, "level3": {3}, "mhc": {2}, "starter": {1},
     }  # fmt: skip
     assert set(Counter(file.category for file in find_task_files("level1"))) == {
         "activation", "convolution", "gather", "loss", "matmul", "normalisation", "optimiser", "pooling", "quantise", "reduction",

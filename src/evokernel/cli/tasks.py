@@ -240,13 +240,13 @@ def suite_name(one: TaskFile | LintReport) -> str:
 
 def list_rows(files: list[TaskFile]) -> list[dict[str, Any]]:
     """One row per file. Long lists take signatures from the cache only, so that listing stays fast."""
-    from evokernel.tasks import cache, loader
+    from evokernel.tasks import loader
 
     rows = []
     for file in files:
         task, error = None, None
         try:
-            task = loader.describe_task(file) if len(files) <= MAX_REFERENCE_RUNS else cache.load_task(loader.read_source(file.path))
+            task = loader.describe_task(file) if len(files) <= MAX_REFERENCE_RUNS else loader.load_cached_task(file)
         except UserError as load_error:
             if len(files) == 1:
                 raise
@@ -259,7 +259,7 @@ def list_rows(files: list[TaskFile]) -> list[dict[str, Any]]:
                 "family": file.family,
                 "families": list(file.families),
                 "level": file.level,
-                "path": str(file.path),
+                "path": file.spec,
                 "inputs": [format_tensor(tensor) for tensor in (*signature.inputs, *signature.params)] if signature else None,
                 "outputs": [format_tensor(tensor) for tensor in signature.outputs] if signature else None,
                 "flops": task.work.flops if task else None,

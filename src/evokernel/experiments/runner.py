@@ -71,9 +71,11 @@ def task_patterns(tasks_by_group: TasksByGroup, groups: Sequence[str]) -> tuple[
 
 def task_pattern(task: TaskFile) -> str:
     """Return a pattern for `--tasks`: the path within the suites for a shipped task, the file's path otherwise."""
+    if task.path.is_relative_to(suites_folder()) and task.is_backward:
+        return task.id
     if task.path.is_relative_to(suites_folder()):
         return task.path.relative_to(suites_folder()).with_suffix("").as_posix()
-    return str(task.path.absolute())
+    return task._replace(path=task.path.absolute()).spec
 
 
 def run_experiment(spec: ExperimentSpec, tasks: TasksByGroup, folder: Path, listen: Listener = lambda run, record: None) -> ResultsByArm:

@@ -10,6 +10,7 @@ from evokernel.core import labels
 from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Stage, Task
 from evokernel.core.state import State
 from evokernel.llm.render import one_line
+from evokernel.reference.constants import FORWARD_CLASS
 
 ROLE_LABELS = {
     "start": "start point",
@@ -25,7 +26,7 @@ ROLE_ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant",
 MAX_DETAIL_CHARS = 3000
 MAX_ATTEMPT_LINES = 30
 MAX_RESULT_CHARS = 120
-INPUT_FUNCTIONS = ("get_inputs", "get_init_inputs")
+INPUT_FUNCTIONS = ("get_inputs", "get_forward_inputs", "get_init_inputs")
 
 
 class HistoryLimits(NamedTuple):
@@ -113,7 +114,13 @@ def describe_required_code(source: str, entry_point: str) -> str:
     clauses = [f"defines `{function.name}({ast.unparse(function.args)})`" for function in find_functions(entry_point)[:1]]
     for function in find_functions(source):
         (*before, last) = function.body
-        if function.name == "forward" and not before and isinstance(last, ast.Return) and last.value:
+        if (
+            function.name == "forward"
+            and f"class {FORWARD_CLASS}(" not in source
+            and not before
+            and isinstance(last, ast.Return)
+            and last.value
+        ):
             clauses += [f"computes `{result}`" for result in [ast.unparse(last.value)] if len(result) <= MAX_RESULT_CHARS]
     return f"It {' and '.join(clauses)}." if clauses else ""
 

@@ -22,6 +22,11 @@ OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.RShift: operator.rshift,
 }
 
+FORWARD_CLASS, FORWARD_INPUTS = "ForwardModel", "get_forward_inputs"
+"""Names of the forward pass in the file of a backward task; their integers keep the keys `Model[0]` and `get_inputs[0]`."""
+KEY_PREFIXES = {"get_inputs": "get_inputs", "get_init_inputs": "get_init_inputs", FORWARD_INPUTS: "get_inputs"}
+MODEL_CLASSES = ("Model", FORWARD_CLASS)
+
 
 class ConstantSlot(NamedTuple):
     """One integer of the source. Its key is `N` for `N = 64`, `shape[1]` for the second number of `shape = (8, 64)`, and `get_inputs[0]`
@@ -60,8 +65,14 @@ def rewrite_constants(source: str, overrides: Mapping[str, int]) -> str:
 
 def constants_used_by(tree: ast.Module, function: str) -> set[str]:
     """Return the constants that a function uses, directly or through other module-level names."""
-    names = names_used_by(tree, function)
+    names = names_used_by(tree, function_in_forward(tree, function))
     return {key for key in find_constants(tree) if base_name(key) in names}
+
+
+def function_in_forward(tree: ast.Module, function: str) -> str:
+    """Return the name under which a backward task keeps a function of the forward pass; in other tasks the name itself."""
+    is_kept = function == "get_inputs" and any(isinstance(node, ast.FunctionDef) and node.name == FORWARD_INPUTS for node in tree.body)
+    return FORWARD_INPUTS if is_kept else function
 
 
 def names_used_by(tree: ast.Module, function: str) -> set[str]:
@@ -105,19 +116,19 @@ def assigned_names(node: ast.stmt) -> set[str]:
 def find_slots(tree: ast.Module) -> list[ConstantSlot]:
     """Return every integer in the source that may be a size."""
     module_level = list(module_level_slots(tree))
-    inputs = names_used_by(tree, "get_inputs")
+    inputs = names_used_by(tree, function_in_forward(tree, "get_inputs"))
     return module_level if any(base_name(slot.key) in inputs for slot in module_level) else [*module_level, *function_slots(tree)]
 
 
 def function_slots(tree: ast.Module) -> Iterator[ConstantSlot]:
     """Yield the integers above 1 in the bodies of functions that determine sizes."""
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name in ("get_inputs", "get_init_inputs"):
-            yield from literal_slots(node.name, node)
-        elif isinstance(node, ast.ClassDef) and node.name == "Model":
+        if isinstance(node, ast.FunctionDef) and node.name in KEY_PREFIXES:
+            yield from literal_slots(KEY_PREFIXES[node.name], node)
+        elif isinstance(node, ast.ClassDef) and node.name in MODEL_CLASSES:
             for part in node.body:
                 if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-                    yield from literal_slots(node.name, part)
+                    yield from literal_slots("Model", part)
 
 
 def literal_slots(name: str, function: ast.FunctionDef) -> Iterator[ConstantSlot]:

@@ -11,7 +11,7 @@ import sys
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from evokernel.core.errors import UserError, is_out_of_memory
 from evokernel.core.records import ScalarArgument
 from evokernel.reference.arrays import dtype_name, to_array
 from evokernel.reference.constants import find_constants, replace_constants
-from evokernel.reference.names import NameAllocator, output_names
+from evokernel.reference.names import NameAllocator, output_names, to_identifier
 
 warnings.filterwarnings("ignore", message="mkldnn_matmul failed")  # torch then falls back to another implementation after a long warning
 
@@ -185,6 +185,11 @@ class Reference:
 
         return once
 
+    @property
+    def writes_inputs(self) -> bool:
+        """Whether `forward` changes inputs or parameters; False before the first run."""
+        return bool(self._mutates)
+
     def init_arguments(self) -> tuple[Any, ...]:
         """Return the constructor arguments of the module."""
         return self._call_task_function("get_init_inputs") if "get_init_inputs" in self.namespace else ()
@@ -209,12 +214,20 @@ class Reference:
         output_leaves = [leaf for _, leaf in flatten_value("out", result) if leaf is not None]
         if not output_leaves:
             raise UserError(f"task file {self.name}: Model.forward returned nothing; return a tensor, or a tuple of tensors")
-        for name, leaf in zip(output_names(len(output_leaves)), output_leaves):
+        for name, leaf in zip(self._name_list(len(output_leaves)), output_leaves):
             if not isinstance(leaf, torch.Tensor):
                 raise UserError(f"task file {self.name}: Model.forward returned a {type(leaf).__name__}; return tensors")
             self._name_tensor(NameAllocator(), name, leaf)
             plain = leaf.detach().contiguous()
             yield NamedTensor(name, plain.clone() if plain.untyped_storage()._cdata in sample_storages else plain)
+
+    def _name_list(self, count: int) -> Iterable[str]:
+        if "OUTPUTS" not in self.namespace:
+            return output_names(count)
+        names = self.namespace["OUTPUTS"]
+        if not isinstance(names, list | tuple) or len({*names}) != count or any(to_identifier(str(name)) != name for name in names):
+            raise UserError(f"task file {self.name}: OUTPUTS is {names!r}. Give {count} different names that C++ and Python allow.")
+        return names
 
 
 class SeededRandom:

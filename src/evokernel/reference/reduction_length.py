@@ -30,6 +30,8 @@ def call_reduction_length(func: Any, args: Any, inputs: list[torch.Tensor], outp
     if name == "convolution":
         is_transposed, groups = args[6], args[8]
         return float(args[1].numel() / (groups * args[1].shape[1] if is_transposed else args[1].shape[0]))
+    if name.endswith("_backward") and (length := backward_length(name, args)):
+        return length
     if "group_norm" in name or "layer_norm" in name or "batch_norm" in name:
         return normalization_length(name, args)
     most = max(tensor.numel() for tensor in inputs)
@@ -47,6 +49,23 @@ def normalization_length(name: str, args: Any) -> float:
         return float(channels * places / groups)
     training = "no_training" not in name and args[5]
     return float(args[0].numel() / args[0].shape[1]) if training else 1.0
+
+
+def backward_length(name: str, args: Any) -> float | None:
+    """Return the longest sum of a fused backward operator, usually the gradient of a parameter; None for other operators."""
+    grad, x = args[:2]
+    if name == "convolution_backward":
+        weight, is_transposed = args[2], args[7]
+        positions = x if is_transposed else grad
+        return float(max(positions.numel() / positions.shape[1], weight.numel() / weight.shape[1 - is_transposed]))
+    if name == "native_layer_norm_backward":
+        return float(max(math.prod(args[2]), x.numel() / math.prod(args[2])))
+    if name == "native_group_norm_backward":
+        rows, channels, places, groups = args[5:9]
+        return float(max(channels * places / groups, rows * places))
+    if "batch_norm_backward" in name:
+        return float(x.numel() / x.shape[1])
+    return None
 
 
 def collect_tensors(nest: Any) -> list[torch.Tensor]:

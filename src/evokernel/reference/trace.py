@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from evokernel.core.errors import UserError
 from evokernel.reference.arrays import DTYPES
-from evokernel.reference.constants import find_constants
+from evokernel.reference.constants import FORWARD_CLASS, find_constants
 from evokernel.reference.module import Reference, Sample, TaskFileErrors
 from evokernel.reference.program import Argument, Program, SizeDependent, Step, ValueRef
 
@@ -73,8 +73,11 @@ def trace_at_size(source: str, name: str, overrides: Mapping[str, int]) -> Progr
 
 def trace_call(name: str, sample: Sample, mode: str) -> Program:
     """Trace one call of the module, operation by operation."""
+    tensors = [tensor for _, tensor in (*sample.inputs, *sample.params)]
+    is_backward = FORWARD_CLASS in (base.__name__ for base in type(sample.module).__mro__)
     with call_with_tensors(sample) as call, TaskFileErrors(name, "Model.forward"), torch.no_grad():
-        graph = make_fx(call, tracing_mode=mode, pre_dispatch=True)(*(tensor for _, tensor in (*sample.inputs, *sample.params)))
+        graph = make_fx(call, tracing_mode=mode, pre_dispatch=not is_backward)(*tensors)  # gradients exist only below autograd
+    remove_detach(graph)
     return program_from_graph(graph, sample)
 
 
@@ -100,6 +103,14 @@ def call_with_tensors(sample: Sample) -> Iterator[Callable[..., Any]]:
     finally:
         for part, key, value in plain:
             setattr(part, key, value)
+
+
+def remove_detach(graph: fx.GraphModule) -> None:
+    """Remove the steps that only separate a tensor from autograd."""
+    for node in list(graph.graph.nodes):
+        if node.target is torch.ops.aten.detach.default:
+            node.replace_all_uses_with(node.args[0])
+            graph.graph.erase_node(node)
 
 
 def program_from_graph(graph: fx.GraphModule, sample: Sample) -> Program:

@@ -58,6 +58,8 @@ class WorkCounter(TorchDispatchMode):  # type: ignore[misc]
             self.flops += float(flop_registry[packet](*args, **(kwargs or {}), out_val=result))
         elif packet.__name__ == "_scaled_dot_product_flash_attention_for_cpu":
             self.flops += attention_flops(*args[:3])
+        elif packet.__name__ == "_scaled_dot_product_flash_attention_for_cpu_backward":
+            self.flops += 2.5 * attention_flops(*args[1:4])  # five products instead of two
         elif packet.__name__ == "mkldnn_rnn_layer":
             self.flops += recurrent_flops(*args[:3])
         elif packet.__name__ not in DATA_MOVEMENT_OPS:

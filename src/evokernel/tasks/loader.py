@@ -24,6 +24,8 @@ from evokernel.tasks.published_format import extract_reference
 
 log = logging.getLogger(__name__)
 MAX_NAMES_SHOWN = 20
+BACKWARD = ":backward"
+"""Ends a specification that names the backward pass of its tasks."""
 
 
 class TaskFile(NamedTuple):
@@ -35,6 +37,13 @@ class TaskFile(NamedTuple):
     families: tuple[str, ...]
     category: str
     level: int
+    is_backward: bool = False
+    """Whether the task is the backward pass of the file."""
+
+    @property
+    def spec(self) -> str:
+        """The path of the file, followed by `:backward` if the task is its backward pass."""
+        return f"{self.path}{BACKWARD if self.is_backward else ''}"
 
     def metadata(self) -> dict[str, object]:
         """Return the fields of the task that are known without running its reference."""
@@ -43,7 +52,8 @@ class TaskFile(NamedTuple):
 
 def load_tasks(spec: str, size: TimedSize = "laptop") -> list[Task]:
     """Load the tasks that a specification names, in order and without repetition: a suite, `suite/name`, `suite/pat*`, a file, a folder, a
-    glob, or several of these separated by commas. `size` is the one at which kernels are timed."""
+    glob, or several of these separated by commas; `:backward` after any of them names the backward passes. `size` is the one at which
+    kernels are timed."""
     return [describe_task(file, size) for file in find_task_files(spec)]
 
 
@@ -54,8 +64,7 @@ def find_task_files(spec: str) -> list[TaskFile]:
         raise UserError(f"no tasks given. Name a suite ({', '.join(suite_names())}), a .py file, a folder or a pattern.")
     files_by_id: dict[str, TaskFile] = {}
     for part in parts:
-        for path in resolve_paths(part):
-            file = read_task_file(path)
+        for file in resolve_files(part):
             other = files_by_id.setdefault(file.id, file)
             if other.path.resolve() != file.path.resolve():
                 raise UserError(f"two task files have the id '{file.id}': {other.path} and {file.path}. Rename one of them or its folder.")
@@ -72,27 +81,41 @@ def describe_task(file: TaskFile, size: TimedSize = "laptop") -> Task:
 
     A file whose suite declares no size `full` has only one size: its own.
     """
-    source = read_source(file.path)
     full = suite_paths.find_full_size(file.path) if size == "full" else None
-    key = source if full is None else f"{source}\0{sorted(full.items())}"
-    task = cache.load_task(key)
+    task = load_cached_task(file, full)
     if task is None:
+        source = read_source(file.path)
         task = derive_task(file, source) if full is None else enlarge_task(file, describe_task(file), full)
-        cache.store_task(key, task)
+        cache.store_task(cache_text(file, source, full), task)
     return task.model_copy(update=file.metadata())
 
 
+def load_cached_task(file: TaskFile, full: dict[str, int] | None = None) -> Task | None:
+    """Return the task that a file defines if it is in the cache."""
+    return cache.load_task(cache_text(file, read_source(file.path), full))
+
+
+def cache_text(file: TaskFile, source: str, full: dict[str, int] | None) -> str:
+    """Return the text under which the cache keeps a task."""
+    return f"{source}{BACKWARD if file.is_backward else ''}{'' if full is None else sorted(full.items())}"
+
+
 def derive_task(file: TaskFile, source: str) -> Task:
-    """Derive the task by running its reference."""
+    """Derive the task by running its reference; `source` is the text of its file."""
     log.info("deriving sizes and signature of %s", file.id)
-    task: Task = import_describe().describe_task(source, str(file.path))
+    if file.is_backward:
+        forward = describe_task(file._replace(is_backward=False))
+        from evokernel.reference.backward import derive_backward_source  # describing the forward pass has found torch
+
+        source = derive_backward_source(source, forward, str(file.path))
+    task: Task = import_describe().describe_task(source, file.spec)
     return task
 
 
 def enlarge_task(file: TaskFile, task: Task, full: dict[str, int]) -> Task:
     """Derive the task at size `full`, from shapes only."""
     log.info("deriving size full of %s", file.id)
-    large_task: Task = import_describe().enlarge_task(task, str(file.path), full)
+    large_task: Task = import_describe().enlarge_task(task, file.spec, full)
     return large_task
 
 
@@ -111,6 +134,48 @@ def import_describe() -> ModuleType:
 def suites_folder() -> Path:
     """Return the folder of the suites in this package."""
     return Path(str(resources.files("evokernel.tasks")))
+
+
+def resolve_files(part: str) -> list[TaskFile]:
+    """Return the tasks that one part of a specification names. Raises UserError if there are none."""
+    forward = part.removesuffix(BACKWARD)
+    suite, _, name = forward.partition("/")
+    folder, name = (suites_folder() / suite, name) if suite in suite_names() else (Path(forward).expanduser(), "")
+    if suite_paths.lists_backward_passes(folder):
+        files = find_backward_passes(folder, name)
+    else:
+        files = [read_task_file(path) for path in resolve_paths(forward)]
+    if forward == part:
+        return files
+    if files[0].is_backward:
+        raise UserError(f"'{files[0].id}' is a backward pass already. Give its name without '{BACKWARD}'.")
+    return [file._replace(id=f"{file.id}{BACKWARD}", is_backward=True) for file in files]
+
+
+def find_backward_passes(folder: Path, name: str) -> list[TaskFile]:
+    """Return the tasks of a suite of backward passes whose names or categories match."""
+    pattern = name.rstrip("/").removesuffix(".py") or "*"
+    files = list_backward_passes(folder)
+    names = [file.id.partition("/")[2] for file in files]
+    matches = [file for file, one in zip(files, names) if fnmatchcase(one, pattern)] or [file for file in files if file.category == pattern]
+    if not matches:
+        raise no_such_task(folder.name, name, names, [])
+    return matches
+
+
+@lru_cache
+def list_backward_passes(folder: Path) -> tuple[TaskFile, ...]:
+    """Return all tasks of a suite of backward passes; each is named like its forward pass."""
+    suite = suite_paths.read_suite(folder)
+    files = [file for spec in suite.backward for file in resolve_files(f"{spec}{BACKWARD}")]
+    return tuple(
+        file._replace(
+            id=f"{to_id_part(folder.resolve().name)}/{file.id.partition('/')[2].removesuffix(BACKWARD)}",
+            level=file.level if suite.level is None else suite.level,
+            category=suite.category or file.category,
+        )
+        for file in files
+    )
 
 
 def resolve_paths(part: str) -> list[Path]:
@@ -156,13 +221,15 @@ def find_in_suite(suite: str, name: str) -> list[Path]:
         if fnmatchcase(label, pattern) or label.startswith(f"{pattern}/") or ("/" not in pattern and fnmatchcase(path.stem, pattern))
     ]
     if not matches:
-        names = [path.stem for path in inside]
-        hint = did_you_mean(pattern, [*names, *inside.values()])
-        examples = ", ".join(names[:MAX_NAMES_SHOWN]) + (
-            f" and {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else ""
-        )
-        raise UserError(f"suite '{suite}' has no task '{name}'{hint}; its tasks: {examples}")
+        raise no_such_task(suite, name, [path.stem for path in inside], [*inside.values()])
     return matches
+
+
+def no_such_task(suite: str, name: str, names: list[str], labels: list[str]) -> UserError:
+    """The error for a name that a suite lacks; `labels` are names with category."""
+    hint = did_you_mean(name.rstrip("/").removesuffix(".py"), [*names, *labels])
+    more = f" and {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else ""
+    return UserError(f"suite '{suite}' has no task '{name}'{hint}; its tasks: {', '.join(names[:MAX_NAMES_SHOWN])}{more}")
 
 
 @lru_cache
@@ -243,7 +310,7 @@ def looks_like_path(part: str) -> bool:
 def suggest_names(part: str) -> str:
     """Return a hint with the tasks of this name, or the most similar suite or task."""
     names = suite_names()
-    inside = [f"{suite}/{path.stem}" for suite in names for path in find_in_folder(suites_folder() / suite)]
+    inside = [file.id for suite in names for file in resolve_files(suite)]
     exact = [label for label in inside if label.partition("/")[2] == part]
     return f" (did you mean {' or '.join(map(repr, exact))}?)" if exact else did_you_mean(part, [*names, *inside])
 

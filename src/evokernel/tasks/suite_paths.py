@@ -26,6 +26,8 @@ class Suite(Record):
     """Category of every task. If empty: the name of the task's subfolder, or else its family."""
     full: dict[str, dict[str, int]] = {}
     """Constants of each task at size `full`, by the name of its file. The constants in the files are those of size `laptop`."""
+    backward: tuple[str, ...] = ()
+    """Tasks elsewhere whose backward passes are the tasks of this suite, as `--tasks` names them."""
 
 
 class Checkout(Record):
@@ -106,6 +108,12 @@ def list_group_folders(folder: Path) -> list[Path]:
             if is_tasks_folder(base.resolve(), checkout):
                 return [base / group for group in checkout.groups if (base / group).is_dir()]
     return [folder]
+
+
+@cache
+def lists_backward_passes(folder: Path) -> bool:
+    """Return whether the `suite.toml` of a folder lists backward passes of other tasks."""
+    return (folder / SUITE_FILE).is_file() and bool(read_suite(folder).backward)
 
 
 def read_suite(folder: Path) -> Suite:

@@ -65,6 +65,7 @@ def make_jax_function(sample: Sample) -> Function:
     """The reference as a JAX function of its inputs, then parameters and buffers. It modifies the sample's module; do not reuse it."""
     translate = torchax_environment()
     indices = {id(tensor): i for i, (_, tensor) in enumerate(sample.inputs + sample.params)}
+    requires_grad = [tensor.requires_grad for _, tensor in sample.inputs + sample.params]  # a backward pass differentiates by these
     parts = [(part, dict(vars(part))) for part in sample.module.modules()]
 
     def substitute(value: Any, tensors: list[Any]) -> Any:
@@ -80,7 +81,7 @@ def make_jax_function(sample: Sample) -> Function:
         return translate.to_xla(value)
 
     def call(*arrays: jax.Array) -> tuple[jax.Array, ...]:
-        tensors = [translate.j2t_iso(array) for array in arrays]
+        tensors = [translate.j2t_iso(array).requires_grad_(wanted) for array, wanted in zip(arrays, requires_grad, strict=True)]
         for part, attributes in parts:
             vars(part).update({key: substitute(value, tensors) for key, value in attributes.items() if key != "_modules"})
         with torch.no_grad(), translate, torch.device("jax"):  # new tensors become part of the program, too
