@@ -177,7 +177,12 @@ def load_decompositions() -> dict[Any, Callable[..., Any]]:
 
 def trace_graph(function: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Graph:
     """Trace a function of tensors on the device `meta` into a graph without in-place operations."""
-    module = make_fx(functionalize(function), decomposition_table=load_decompositions())(*tensors)
+    try:
+        module = make_fx(functionalize(function), decomposition_table=load_decompositions())(*tensors)
+    except RuntimeError as error:
+        if "requires_grad_" not in str(error):
+            raise
+        module = make_fx(function, decomposition_table=load_decompositions())(*tensors)  # a backward pass asks autograd while it is traced
     if any(
         node.op == "call_function" and getattr(node.target, "_schema", None) and node.target._schema.is_mutable
         for node in module.graph.nodes
