@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evokernel.core.records import Tensor
-from evokernel.verify.parts import TILE_ELEMENTS, PartsCheck, find_box, merge_ranges
+from evokernel.verify.parts import TILE_ELEMENTS, TiledCheck, find_box, merge_ranges
 
 SHAPES = ((4096, 393216), (7,), (5, 3), (64, 3, 1, 1), (2, 3, 1000), (1, 1), (128, 64, 5, 5))
 
@@ -50,7 +50,7 @@ def test_tiles_are_at_both_ends_of_what_the_parts_write():
     task = SimpleNamespace(
         work=SimpleNamespace(flops=1.0), signature=SimpleNamespace(outputs=[Tensor(name="out", dtype="float32", shape=(64, 4096))])
     )
-    check = PartsCheck(SimpleNamespace(seed=1, job=SimpleNamespace(task=task)))
+    check = TiledCheck(SimpleNamespace(seed=1, job=SimpleNamespace(task=task)))
     ranges = [(row * 4096 + 128, row * 4096 + 256) for row in range(8, 16)]
     tiles = check.choose_tiles(SimpleNamespace(outputs=task.signature.outputs), [ranges], inner_tiles=4)
     compared = {int(index) for tile in tiles for index in flat_indices((64, 4096), tile.box)}

@@ -23,12 +23,12 @@ from evokernel.verify.compare import FLOATS, Difference, ExpectedOutput, ValueRa
 from evokernel.verify.feedback import format_number
 from evokernel.verify.shared_buffers import BufferSlot, make_blank_array, view_tensor
 from evokernel.verify.tolerance import UnsuitableInputs
+from evokernel.verify.trial import Trial
 
 if TYPE_CHECKING:
     import torch
 
     from evokernel.reference.regions import RegionReference
-    from evokernel.verify.trial import Trial
 
     TensorPair = tuple[torch.Tensor, torch.Tensor]
 
@@ -60,7 +60,7 @@ class Tile(NamedTuple):
         return tuple(slice(start, stop) for start, stop in self.box)
 
 
-class PartsCheck:
+class TiledCheck:
     """The parts that ran and the tiles that were compared, for one candidate."""
 
     def __init__(self, trial: Trial) -> None:
@@ -194,7 +194,7 @@ class PartsCheck:
 
 def check_in_parts(trial: Trial) -> None:
     """Check the timed size in parts, on inputs of the task's own kind."""
-    trial.parts_check = PartsCheck(trial)
+    trial.parts_check = TiledCheck(trial)
     trial.parts_check.check("own")
 
 

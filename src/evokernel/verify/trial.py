@@ -20,7 +20,6 @@ from evokernel.core.seeds import seed_from_text
 from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.cases import Case, Cases
 from evokernel.verify.feedback import describe_difference, is_hidden
-from evokernel.verify.parts import PartsCheck
 from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes, make_blank_array
 
 MIN_CASES = 3
@@ -66,6 +65,16 @@ class Evaluator(Protocol):
 
     def measure(self, trial: Trial) -> TimingResult:
         """Return paired latencies of the candidate, the incumbent and the baselines."""
+
+
+class PartsCheck(Protocol):
+    """The check of a timed size that is run in parts (`parts.py`)."""
+
+    run_share: float
+    compared_share: float
+
+    def check(self, kind: str, batches: int = ...) -> None:
+        """Run parts of the kernel on inputs of this kind, and compare tiles of what they write."""
 
 
 @dataclass(eq=False)

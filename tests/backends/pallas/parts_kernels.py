@@ -96,6 +96,23 @@ def next_block_copied_early(x: Any) -> Any:
     return run_rows(body, x, in_specs=[ANY], scratch_shapes=scratch)
 
 
+def next_step_signalled(x: Any) -> Any:
+    """Each step but the last signals a semaphore that the next one waits for."""
+
+    def body(x: Any, o: Any, ready: Any) -> None:
+        @pl.when(pl.program_id(0) > 0)
+        def _() -> None:
+            pl.semaphore_wait(ready, 1)
+
+        @pl.when(pl.program_id(0) + 1 < pl.num_programs(0))
+        def _() -> None:
+            pl.semaphore_signal(ready, 1)
+
+        o[...] = x[...] * 2
+
+    return run_rows(body, x, scratch_shapes=[pltpu.SemaphoreType.REGULAR])
+
+
 def sum_in_an_output(x: Any) -> Any:
     """The second output accumulates over the columns, and the first depends on its value so far."""
 

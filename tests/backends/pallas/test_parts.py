@@ -99,6 +99,7 @@ CARRIED = {
     kernels.running_sum: ([shape(16, 512)], 1),
     kernels.counted_steps: ([shape(64, 128)], 1),
     kernels.next_block_copied_early: ([shape(64, 128)], 1),
+    kernels.next_step_signalled: ([shape(64, 128)], 1),
     kernels.sum_in_an_output: ([shape(16, 384)], 1),
     kernels.input_buffer_changed: ([shape(64, 128)], 1),
     kernels.two_passes: ([shape(64, 128)], 2),

@@ -14,6 +14,7 @@ from jax._src.pallas import core as pallas
 
 from evokernel.backends.pallas.interpret import XLA_OPTIONS, dimension_semantics, is_parallel
 from evokernel.backends.pallas.interpret_errors import block_outside_error, revisited_error
+from evokernel.backends.pallas.program_rules import all_equations
 from evokernel.core.errors import CandidateError
 
 MAX_CHUNK = 1 << 16
@@ -55,7 +56,7 @@ class BlockTable:
 
     def reads_tables(self, number: int) -> bool:
         """Whether an index map reads a prefetched table."""
-        return any(equation.primitive.name == "get" for equation in self.blocks[number].index_map_jaxpr.jaxpr.eqns)
+        return any(equation.primitive.name == "get" for equation in all_equations(self.blocks[number].index_map_jaxpr.jaxpr))
 
     def find_points(self, steps: np.ndarray) -> np.ndarray:
         """The grid indices of these steps, one row per step."""

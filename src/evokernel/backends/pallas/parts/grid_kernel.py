@@ -115,36 +115,54 @@ class GridKernel:
                 segments.append((start, last + 1, [block]))
         return [(np.arange(start, stop), members) for start, stop, members in segments]
 
+    @cached_property
+    def runs(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Per output: the numbers of its visited blocks in order, and the first and the last step of each."""
+        result = []
+        for visits in self.visits:
+            first = np.flatnonzero(np.diff(visits, prepend=-1))
+            order = np.argsort(visits[first])
+            result.append((visits[first][order], first[order], (np.append(first[1:], visits.size) - 1)[order]))
+        return result
+
     def find_own_steps(self, output: int, block: int) -> tuple[int, int]:
         """The first and the last step that write a block."""
-        steps = np.flatnonzero(self.visits[output] == block)
-        return int(steps[0]), int(steps[-1])
+        blocks, first, last = self.runs[output]
+        place = int(np.searchsorted(blocks, block))
+        return int(first[place]), int(last[place])
 
     def compute_blocks(self, output: int, blocks: Sequence[int]) -> None:
         """Runs the parts that compute these blocks of an output, unless they are stored."""
         while missing := [block for block in blocks if block not in self.outputs[output].blocks]:
-            steps, members = self.plan_segments(output, missing)[0]
-            self.count.add(len(steps), self.where)
+            segments = self.plan_segments(output, missing)
+            for steps, _ in segments:
+                self.count.add(len(steps), self.where)
             try:
-                self.run_steps(steps, [self.find_own_steps(output, block) for block in members])
+                self.run_segments([(steps, [self.find_own_steps(output, block) for block in members]) for steps, members in segments])
             except CarriedStateRead:
-                self.count.total -= len(steps)
+                self.count.total -= sum(len(steps) for steps, _ in segments)
                 self.level += 1
 
-    def run_steps(self, steps: np.ndarray, targets: Sequence[tuple[int, int]]) -> None:
-        """Runs consecutive steps and stores the blocks that are complete in the steps of `targets`."""
+    def run_segments(self, segments: Sequence[tuple[np.ndarray, list[tuple[int, int]]]]) -> None:
+        """Runs segments of consecutive steps; stores the blocks that are complete in the given first and last steps of each segment."""
         operands = KernelOperands([scalar.read_all() for scalar in self.scalars], self.operands)
-        starts = self.table.find_starts(steps, operands.tables)
+        every_step = np.concatenate([steps for steps, _ in segments])
+        starts = self.table.find_starts(every_step, operands.tables)
+        for number, rows in enumerate(starts[: self.mapping.num_inputs]):
+            self.table.check_bounds(number, every_step, rows)
         self.require_operands(starts)
+        edges = np.cumsum([len(steps) for steps, _ in segments])[:-1]
+        parts = [np.split(rows, edges) for rows in starts]
+        begins = np.array([steps[0] for steps, _ in segments])
 
         def write(output: int, step: int, start: np.ndarray, value: np.ndarray) -> None:
+            segment = int(np.searchsorted(begins, step, side="right")) - 1
             first, last = self.find_own_steps(output, block := int(self.visits[output][step]))
-            if first >= steps[0] and last == step and any(begin <= step <= end for begin, end in targets):
+            if first >= begins[segment] and last == step and any(begin <= step <= end for begin, end in segments[segment][1]):
                 self.outputs[output].store_block(block, value)
 
-        for number, rows in enumerate(starts[: self.mapping.num_inputs]):
-            self.table.check_bounds(number, steps, rows)
-        self.runner.run([Segment(steps, starts)], operands, write, {}, is_strict=self.level < self.table.serial_count)
+        planned = [Segment(steps, [rows[number] for rows in parts]) for number, (steps, _) in enumerate(segments)]
+        self.runner.run(planned, operands, write, {}, is_strict=self.level < self.table.serial_count)
 
     def require_operands(self, starts: Sequence[np.ndarray]) -> None:
         """Computes the parts of the operands that other kernels write and these steps read."""

@@ -90,6 +90,8 @@ class StepRunner:
             for segment in segments:
                 session.reset()
                 self.run_segment(segment, session, write)
+                if is_strict and session.has_signals_left():
+                    raise CarriedStateRead("a step leaves a signal to the next one")
                 if segment.steps[-1] == self.table.step_count - 1:
                     validate: Any = mode._validate
                     validate(TOKEN, DEVICE)
@@ -210,6 +212,10 @@ class StepSession:
             semaphore.count_by_core[...] = 0
             for tasks in semaphore.tasks:
                 tasks.clear()
+
+    def has_signals_left(self) -> bool:
+        """Whether a semaphore is not zero, so that a wait of the next step may end before its copy does."""
+        return any(semaphore.count_by_core.any() for semaphore in self.memory.sem.values())
 
     def find_space(self, number: int) -> int:
         return int(SPACES[mode._forward_any_to_hbm(self.runner.table.blocks[number].transformed_block_aval.memory_space)])
