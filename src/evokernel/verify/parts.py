@@ -194,8 +194,8 @@ class TiledCheck:
 
 def check_in_parts(trial: Trial) -> None:
     """Check the timed size in parts, on inputs of the task's own kind."""
-    trial.parts_check = TiledCheck(trial)
-    trial.parts_check.check("own")
+    check = trial.parts_check = TiledCheck(trial)
+    check.check("own")
 
 
 def confirm_in_parts(trial: Trial) -> None:
