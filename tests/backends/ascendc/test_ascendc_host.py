@@ -31,6 +31,8 @@ CALLS = {
     "defaults": run("CopyCustom", attributes=(3, None, None)),
     "half": run("CopyCustom", [[[4, 3], "float16"]], (3, 0.5, True), [[[16], "float16"]]),
     "parsed": run("ParsedCustom"),
+    "values": run("ValuesCustom"),
+    "no values": run("NoValuesCustom"),
     "asked null": run("AskedNullCustom"),
     "unknown": run("MissingCustom"),
     "other chip": run("OtherChipCustom"),
@@ -155,6 +157,11 @@ def test_kernel_reads_tiling_values_of_the_host(strict):
     assert strict["works"]["results"] == [[4, 0.5, 7, 9, 3, 48, -1, 40]]
     assert strict["defaults"]["results"] == [[4, 1.5, 7, 9, 3, 48, 1, 40]]
     assert strict["parsed"]["results"][0][1] == 24
+
+
+def test_tiling_function_reads_values_of_declared_inputs(strict):
+    assert strict["values"]["results"][0][1] == 5
+    assert strict["no values"]["results"][0][1] == -1
 
 
 def test_launch_follows_the_tiling_function(strict):
