@@ -16,6 +16,7 @@ from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.entry import TYPES
 from evokernel.backends.ascendc.object_checks import check_kernel_object
 from evokernel.backends.ascendc.project import Project
+from evokernel.backends.ascendc.scalar_functions import check_scalar_functions
 from evokernel.backends.ascendc.screen import check_library_symbols, check_preprocessed
 from evokernel.backends.native.diagnostics import raise_for_failed_compile
 from evokernel.backends.native.screen import pastes_tokens
@@ -67,6 +68,7 @@ C_LIBRARY_NAMES = """
 
 def build(project: Project, workdir: Path, compiler: str = "", timeout_s: float = 120.0) -> None:
     """Write the operator library and the simulator library to `workdir`, or raise CandidateError with the compiler's first errors."""
+    check_scalar_functions(project.files, project.kernel_file, project.host_files)
     compiler_path = find_compiler(compiler)
     if compiler_path is None:
         raise UserError(missing_compiler_message(compiler) or "no C++ compiler")
