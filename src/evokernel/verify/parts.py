@@ -194,7 +194,8 @@ class TiledCheck:
 
 def check_in_parts(trial: Trial) -> None:
     """Check the timed size in parts, on inputs of the task's own kind."""
-    check = trial.parts_check = TiledCheck(trial)
+    check = TiledCheck(trial)
+    trial.parts_check = check
     check.check("own")
 
 

@@ -70,8 +70,13 @@ class Evaluator(Protocol):
 class PartsCheck(Protocol):
     """The check of a timed size that is run in parts (`parts.py`)."""
 
-    run_share: float
-    compared_share: float
+    @property
+    def run_share(self) -> float:
+        """The share of the outputs' elements that parts of the kernel computed."""
+
+    @property
+    def compared_share(self) -> float:
+        """The share of the outputs' elements that were compared with the reference."""
 
     def check(self, kind: str, batches: int = ...) -> None:
         """Run parts of the kernel on inputs of this kind, and compare tiles of what they write."""

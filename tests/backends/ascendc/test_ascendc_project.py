@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from quick_builds import quick_builds
 
 from evokernel.backends import ascendc
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.bindings import BoundFunction, Parameter, parse_bound_functions
+from evokernel.backends.ascendc.build import build
 from evokernel.backends.ascendc.model_call import OperatorCall, parse_model_call, positional_arguments
 from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.core.errors import CandidateError
@@ -194,6 +196,90 @@ def test_definition_tiling_and_shapes_may_be_separate_files():
     assert project.host_files == ("op_host/gated_def.cpp", "op_host/gated_tiling.cpp")
 
 
+TILING_TEMPLATE = {
+    "op_host/gated_tiling.h": """#pragma once
+#include "gated_scale_custom_tiling.h"
+#include "tiling/tiling_templates_registry.h"
+namespace optiling {
+class GatedTiling : public TilingBaseClass {
+ public:
+  explicit GatedTiling(gert::TilingContext* context) : TilingBaseClass(context) {}
+  bool IsCapable() override { return true; }
+  ge::graphStatus GetPlatformInfo() override { return ge::GRAPH_SUCCESS; }
+  ge::graphStatus GetShapeAttrsInfo() override { return ge::GRAPH_SUCCESS; }
+  ge::graphStatus DoOpTiling() override;
+  ge::graphStatus DoLibApiTiling() override { return ge::GRAPH_SUCCESS; }
+  uint64_t GetTilingKey() const override { return 0; }
+  ge::graphStatus GetWorkspaceSize() override;
+  ge::graphStatus PostTiling() override;
+  GatedScaleCustomTilingData tiling;
+};
+}
+""",
+    "op_host/gated_methods.cpp": """#include "gated_tiling.h"
+namespace optiling {
+ge::graphStatus GatedTiling::DoOpTiling() {
+  const gert::Shape shape = context_->GetInputShape(0)->GetStorageShape();
+  uint32_t rows = shape.GetDim(0), share = (rows + 47) / 48;
+  context_->SetBlockDim((rows + share - 1) / share);
+  tiling.set_rows(rows);
+  tiling.set_columns(shape.GetDim(1));
+  tiling.set_share(share);
+  tiling.set_slope(*context_->GetAttrs()->GetFloat(1));
+  return ge::GRAPH_SUCCESS;
+}
+ge::graphStatus GatedTiling::GetWorkspaceSize() {
+  context_->GetWorkspaceSizes(1)[0] = 0;
+  return ge::GRAPH_SUCCESS;
+}
+ge::graphStatus GatedTiling::PostTiling() {
+  tiling.SaveToBuffer(context_->GetRawTilingData()->GetData(), context_->GetRawTilingData()->GetCapacity());
+  context_->GetRawTilingData()->SetDataSize(tiling.GetDataSize());
+  return ge::GRAPH_SUCCESS;
+}
+}
+""",
+    "op_host/gated_template.cpp": """#include "gated_tiling.h"
+namespace optiling {
+REGISTER_TILING_TEMPLATE("GatedScaleCustom", GatedTiling, 1000);
+}
+""",
+}
+
+
+def folder_with_template() -> dict[str, str]:
+    """The folder with its tiling function in a tiling class: methods in one file, the registration in another."""
+    host = FOLDER["op_host/gated_scale_custom.cpp"]
+    function = (
+        "namespace optiling {\nstatic ge::graphStatus TilingFunc(gert::TilingContext* context) {\n"
+        "  return TilingRegistry::GetInstance().DoTilingImpl(context);\n}\n}\n"
+    )
+    include = '#include "register/op_def_registry.h"\n#include "tiling/tiling_templates_registry.h"\n'
+    return FOLDER | TILING_TEMPLATE | {"op_host/gated_scale_custom.cpp": include + function + host[host.index("namespace ops") :]}
+
+
+def test_host_sources_with_only_methods_or_a_registration_are_host_files():
+    project = parse_project(folder_with_template(), SIGNATURE)
+    assert project.host_files == ("op_host/gated_methods.cpp", "op_host/gated_scale_custom.cpp", "op_host/gated_template.cpp")
+
+
+@pytest.mark.toolchain
+def test_tiling_class_in_several_files_builds(tmp_path):
+    with quick_builds():
+        build(parse_project(folder_with_template(), SIGNATURE), tmp_path)
+
+
+def test_included_sources_and_drivers_are_no_host_files():
+    more = folder_with_template() | {
+        "op_host/gated_methods.cpp": '#include "gated_parts.cpp"\n',
+        "op_host/gated_parts.cpp": TILING_TEMPLATE["op_host/gated_methods.cpp"],
+        "main.cpp": "int main() { return 0; }\n",
+    }
+    hosts = parse_project(more, SIGNATURE).host_files
+    assert "main.cpp" not in hosts
+    assert "op_host/gated_parts.cpp" not in hosts
+
+
 def test_launcher_sources_are_ignored():
     more = FOLDER | {"op_host/aclnn_gated.cpp": '#include "opdev/op_log.h"\nvoid f(gert::TilingContext*);\n'}
     assert parse_project(more, SIGNATURE).host_files == parse_project(FOLDER, SIGNATURE).host_files
@@ -341,11 +427,30 @@ class ModelNew(torch.nn.Module):
             model(HELD, "self.n = dim; self.eps = eps", "x, b, flag"),
             (("tensor", 0), ("tensor", 2), ("number", 0), ("number", 1), ("number", 2)),
         ),
+        (model("return custom_ops_lib.third(inputs[0], -1.0)"), (("tensor", 0), ("float", -1.0))),
+        (model("return custom_ops_lib.fn(*inputs, 1, 2.0, True)"), (*EVERYTHING[:2], ("int", 1), ("float", 2.0), ("bool", True))),
+        (model("x, b, dim = inputs\nreturn custom_ops_lib.fn(x, b, dim, 2.0, True)"), (*EVERYTHING[:3], ("float", 2.0), ("bool", True))),
+        (
+            model("n = x.shape[0]\nx = x.view(-1, n).transpose(0, 1).contiguous()\nreturn custom_ops_lib.third(x, 1.0)", arguments="x, b"),
+            (
+                ("tensor", 0, ("reshape", -1, ("size", ("tensor", 0), 0)), ("transpose", 0, 1), ("contiguous",)),
+                ("float", 1.0),
+            ),
+        ),
+        (
+            model("return custom_ops_lib.third(torch.flatten(b).half().unsqueeze(-1), 1.0)", arguments="x, b"),
+            (("tensor", 1, ("flatten", 0, -1), ("cast", "float16"), ("unsqueeze", -1)), ("float", 1.0)),
+        ),
+        (
+            model("x = x.to(torch.float32).to('npu').float()\nreturn custom_ops_lib.third(x, x.size(0))", arguments="x, b"),
+            (("tensor", 0), ("size", ("tensor", 0), 0)),
+        ),
         (model(CAREFUL, "self.ops = custom_ops_lib", "x, b"), (("tensor", 0), ("tensor", 1), ("int", 1), ("float", 2.0), ("bool", True))),
     ],
 )
 def test_model_call_is_parsed(text, passed):
-    assert parse_model_call(text, parse_bound_functions(BIND), CALLED) == OperatorCall("fn", passed)
+    call = parse_model_call(text, parse_bound_functions(BIND), CALLED)
+    assert call == OperatorCall("third" if ".third(" in text else "fn", passed)
 
 
 @pytest.mark.parametrize(
@@ -353,6 +458,9 @@ def test_model_call_is_parsed(text, passed):
     [
         ("return torch.relu(custom_ops_lib.fn(*inputs))", "return torch.relu(custom_ops_lib.fn(*inputs))"),
         ("x = inputs[0] + 1\nreturn custom_ops_lib.fn(x, None, 1, 2.0, True)", "x = inputs[0] + 1"),
+        ("x = inputs[0].view(4) * 2\nreturn custom_ops_lib.third(x, 1.0)", "x = inputs[0].view(4) * 2"),
+        ("x = inputs[0].softmax(-1)\nreturn custom_ops_lib.third(x, 1.0)", "x = inputs[0].softmax(-1)"),
+        ("return custom_ops_lib.third(inputs[9], 1.0)", "inputs[9]"),
         ("return custom_ops_lib.fn(torch.zeros(4), None, 1, 2.0, True)", "torch.zeros(4)"),
         ("for t in inputs:\n    pass\nreturn custom_ops_lib.fn(*inputs)", "for t in inputs:"),
         ("return inputs[0]", "return inputs[0]"),
@@ -366,6 +474,12 @@ def test_model_with_other_computation_is_refused(forward, line):
         "unsupported",
         f"forward in model_src may only call the operator; move this into the kernel: {line}",
     )
+
+
+def test_turned_tensor_must_be_contiguous():
+    text = model("return custom_ops_lib.third(inputs[0].t(), 1.0)")
+    with pytest.raises(CandidateError, match=r"write inputs\[0\].t\(\).contiguous\(\)"):
+        parse_model_call(text, parse_bound_functions(BIND), CALLED)
 
 
 def test_calls_with_wrong_arguments_are_refused():

@@ -19,6 +19,7 @@ struct Shown {
   uintptr_t start, end, real;  // complete pages
   bool open;
   std::string name;
+  uint64_t tiling = 0;  // bytes of tiling data
 };
 std::vector<Shown> shown;
 bool isGuarded = false;
@@ -31,6 +32,11 @@ bool open(Shown& one) {
   void* at = mremap(reinterpret_cast<void*>(one.real), 0, one.end - one.start, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(one.start));
   one.open = at != MAP_FAILED;
   return one.open;
+}
+
+// The scalar unit reads each line of the tiling once; later reads hit its cache. How many there are is not visible.
+void readTiling(const Shown& one) {
+  for (uint64_t at = 0; at < one.tiling; at += 64) core->scalarGm(one.start + at);
 }
 
 void onFault(int number, siginfo_t* info, void*) {
@@ -49,7 +55,8 @@ void onFault(int number, siginfo_t* info, void*) {
       if (address >= one.start && address < one.end && !one.open && isRecorded && isGuarded)
         endRun("E-PART-RAW", "a raw pointer reads or writes '%.40s', so it is not known which blocks write which elements", one.name.c_str());
       if (address >= one.start && address < one.end && !one.open && open(one)) {
-        run.rawPointers = true;
+        if (one.tiling) readTiling(one);
+        else run.rawPointers = true;
         return;
       }
       if (address >= one.start && address < one.end && one.open) written = &one;  // only a write causes a fault there
@@ -68,6 +75,11 @@ void onFault(int number, siginfo_t* info, void*) {
 
 }  // namespace
 
+void readTilingAgain() {
+  for (const Shown& one : shown)
+    if (one.tiling && one.open) readTiling(one);
+}
+
 void guarded(void (*body)(void*), void* with) {
   isGuarded = true;
   body(with);
@@ -79,7 +91,7 @@ void* Arguments::show(void* data, uint64_t bytes, const std::string& name, bool 
   void* reserved = mmap(nullptr, length + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) throw std::bad_alloc();
   uintptr_t seen = reinterpret_cast<uintptr_t>(reserved) + GUARD;
-  shown.push_back({seen, seen + length, start, false, name});
+  shown.push_back({seen, seen + length, start, false, name, 0});
   names.push_back(name);
   uint16_t* owner = nullptr;
   if (tracked && writable && level != FAST && !run.isDry) {
@@ -138,6 +150,7 @@ Arguments::Arguments(const Launch& wanted) {
   run.workspace = static_cast<uint8_t*>(seen);
   pointers.push_back(seen);
   pointers.push_back(show(tiling, wanted.tiling.size(), "tiling", false, false));
+  shown.back().tiling = wanted.tiling.size();
 }
 
 Arguments::~Arguments() {
