@@ -39,7 +39,13 @@ def call_in_child(workdir: Path, function: str, signature: Any, **options: Any) 
         role: [(one.name, one.dtype, one.shape) for one in ones]
         for role, ones in (("inputs", (*signature.inputs, *signature.params)), ("outputs", signature.outputs))
     }
-    order = {"workdir": str(workdir), "function": function, "scalars": [tuple(s) for s in scalars_of(signature)], **tensors, "options": options}
+    order = {
+        "workdir": str(workdir),
+        "function": function,
+        "scalars": [tuple(s) for s in scalars_of(signature)],
+        **tensors,
+        "options": options,
+    }
     done = subprocess.run([sys.executable, __file__], input=json.dumps(order), capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, f"{done.stdout[-500:]}\n{done.stderr[-2000:]}"
     return json.loads(done.stdout)
@@ -107,7 +113,11 @@ def locate_parts(kernel: Any, arguments: Any, positions: Sequence[float], runs: 
         if runs:
             parts.run(positions)
             found["run_kib"] = peak_kib() - before
-            values = [output.data.reshape(-1)[start:stop] for output, ranges in zip(arguments.outputs, parts.locate(positions)) for start, stop in ranges]
+            values = [
+                output.data.reshape(-1)[start:stop]
+                for output, ranges in zip(arguments.outputs, parts.locate(positions))
+                for start, stop in ranges
+            ]
             found["values"] = sorted({float(value) for part in values for value in (part.min(), part.max())})
     except CandidateError as error:
         found["error"] = [error.reason, error.detail]
@@ -191,7 +201,9 @@ def serve() -> None:
         parts.survey_report = read_report(kernel)
 
     LaunchParts.survey = survey_and_remember  # type: ignore[method-assign]
-    tensors = {role: tuple(Array(name, dtype, sparse_array(dtype, shape)) for name, dtype, shape in order[role]) for role in ("inputs", "outputs")}
+    tensors = {
+        role: tuple(Array(name, dtype, sparse_array(dtype, shape)) for name, dtype, shape in order[role]) for role in ("inputs", "outputs")
+    }
     arguments = Arguments(tensors["inputs"], tuple(map(tuple, order["scalars"])), tensors["outputs"])
     result = globals()[order["function"]](kernel, arguments, **options)
     sys.stdout.write(json.dumps(result))
