@@ -2,8 +2,8 @@
 
     python benchmarks/ascendc_extrapolation.py [--only layernorm,add] [--per-wave 4]
 
-The kernels are those of the template search for the starter tasks, with safe decisions, and the kernels of `ascendc_costs`, at sizes that the
-simulator executes completely. A sample has the first and the last block of every wave and random blocks between them.
+The kernels are those of the template search for the starter tasks, with safe decisions, and the kernels of `ascendc_costs`, at sizes that
+the simulator executes completely. A sample has the first and the last block of every wave and random blocks between them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DECISIONS = {
     "split": "partials", "divide": "reciprocal", "tanh": "exp", "through": "bind", "index": "bits", "shift": "max", "unit": "cube",
     "part": "64", "edge": "tail", "block": "4", "columns": "64", "ktile": "64", "accumulate": "axpy", "banks": "apart", "fuse": "all",
 }  # fmt: skip
-OTHER_DECISIONS = {"cumsum": {"algorithm": "serial"}}
+OTHER_DECISIONS = {"cumsum": {"algorithm": "serial"}, "max_pool": {"across": "scalar"}}
 STARTER_TASKS = (
     *("argmax", "batched_matmul", "cross_entropy", "cumsum", "embedding", "gelu", "layernorm", "linear_gelu", "matmul"),
     *("max_pool", "rmsnorm", "scale_shift", "softmax", "sum_rows"),
@@ -47,16 +47,17 @@ class Launch(NamedTuple):
 
 
 ADD = {"blocks": 48, "tile": 4096, "buffers": 2, "scalar": 0, "bypass": 0, "pad": 0, "skew": 0}
-PRODUCT = {"singleM": 128, "singleN": 128, "baseM": 64, "baseN": 64, "baseK": 64, "bulk": 0}
+ROWS = {"blocks": 0, "columns": 2048, "buffers": 2, "form": 0}
+PRODUCT = {"blocks": 20, "m": 0, "n": 0, "k": 512, "singleM": 128, "singleN": 128, "baseM": 64, "baseN": 64, "baseK": 64, "bulk": 0}
 LAUNCHES = (
     Launch("add, 48 blocks", "add", "float16", ((2048, 2048),) * 2, (2048, 2048), ADD),
     Launch("add, 1000 blocks of unequal length", "add", "float16", ((2048, 2047),) * 2, (2048, 2047), ADD | {"blocks": 1000}),
     Launch("add, single elements", "add", "float16", ((512, 512),) * 2, (512, 512), ADD | {"scalar": 1}),
     Launch("mish, 100 blocks", "mish", "float32", ((4194304,),), (4194304,), {"blocks": 100, "tile": 2048, "buffers": 2}),
-    Launch("softmax by rows, 130 blocks", "rows", "float32", ((1000, 2048),), (1000, 2048), {"blocks": 130, "columns": 2048, "buffers": 2, "form": 0}),
-    Launch("sum from memory, 60 blocks", "rows", "float32", ((600, 1024),), (600, 8), {"blocks": 60, "columns": 1024, "buffers": 2, "form": 4}),
-    Launch("product, 35 blocks", "matmul", "float16", ((640, 512), (896, 512)), (640, 896), {"blocks": 35, "m": 640, "n": 896, "k": 512} | PRODUCT),
-    Launch("product, 20 blocks", "matmul", "float16", ((500, 512), (600, 512)), (500, 600), {"blocks": 20, "m": 500, "n": 600, "k": 512} | PRODUCT),
+    Launch("softmax by rows, 130 blocks", "rows", "float32", ((1000, 2048),), (1000, 2048), ROWS | {"blocks": 130, "form": 0}),
+    Launch("sum from memory, 60 blocks", "rows", "float32", ((600, 2048),), (600, 8), ROWS | {"blocks": 60, "form": 4}),
+    Launch("product, 35 blocks", "matmul", "float16", ((640, 512), (896, 512)), (640, 896), PRODUCT | {"blocks": 35, "m": 640, "n": 896}),
+    Launch("product, 20 blocks", "matmul", "float16", ((500, 512), (600, 512)), (500, 600), PRODUCT | {"blocks": 20, "m": 500, "n": 600}),
 )  # fmt: skip
 
 

@@ -16,8 +16,8 @@ CHIP = find_chip("910B2")
 TASK: Task = loader.load_tasks("starter/scale_shift")[0]
 MOVED = 8 << 20
 GOOD: dict[str, Any] = {
-    "op": "KernelCustom", "block_dim": 48, "blocks": 48, "blocks_run": 48, "blocks_dry": 0, "guesses": 0, "is_part": False, "matches_dry": True,
-    "tiling_key": 0, "workspace": 0, "cycles": 36000.0, "us": 22.0,
+    "op": "KernelCustom", "block_dim": 48, "blocks": 48, "blocks_run": 48,
+    "blocks_dry": 0, "guesses": 0, "is_part": False, "matches_dry": True, "tiling_key": 0, "workspace": 0, "cycles": 36000.0, "us": 22.0,
     "ub_peak": 131072, "vec_instr": 4800, "mte_instr": 512, "mte2_bytes": MOVED // 2, "mte3_bytes": MOVED // 2, "scalar_gm": 0,
     "scalar_gm_miss": 0, "scalar_ub": 0, "macs": 0, "raw_pointers": False,
     "busy": {"S": 1e5, "V": 2e5, "MTE2": 1.6e6, "MTE3": 5e5, "MTE1": 0, "M": 0, "FIX": 0}, "end": 1.728e6, "notes": [],
