@@ -77,8 +77,10 @@ def test_parts_of_a_sample_equal_the_complete_run(name, tmp_path):
     signature = sample_signature(192, 512) if is_fixed_size else sample_signature()
     found = call_in_child(build_parts(sample_files(name), signature, tmp_path), "compare_parts", signature)
     assert found["count"] > 1
-    assert found["is_dry_valid"] and found["is_covered"]
-    assert not found["unequal"] and not found["outside"]
+    assert found["is_dry_valid"]
+    assert found["is_covered"]
+    assert not found["unequal"]
+    assert not found["outside"]
     assert found["dry"]["cycles"] == found["whole"]["cycles"]
     assert found["dry"]["blocks_dry"] == found["dry"]["blocks"] == found["whole"]["blocks_run"]
     assert all(part["is_part"] and part["matches_dry"] and part["blocks_run"] == 1 for part in found["parts"])
@@ -87,7 +89,9 @@ def test_parts_of_a_sample_equal_the_complete_run(name, tmp_path):
 def test_launch_whose_blocks_wait_for_each_other_is_one_part(tmp_path):
     signature = sample_signature()
     found = call_in_child(build_parts(sample_files("good-sync-all"), signature, tmp_path), "compare_parts", signature)
-    assert found["count"] == 1 and found["is_covered"] and not found["unequal"]
+    assert found["count"] == 1
+    assert found["is_covered"]
+    assert not found["unequal"]
     assert found["dry"]["cycles"] == found["whole"]["cycles"]
 
 
@@ -125,14 +129,17 @@ def test_rule_that_only_the_last_block_violates_is_found_dry(tmp_path):
 
 def test_number_that_is_only_an_operand_leaves_the_dry_execution_valid(built_rows):
     found = call_in_child(built_rows("uses-a-number"), "compare_parts", rows_signature(16, 64))
-    assert found["dry"]["guesses"] == 16 and found["is_dry_valid"]
+    assert found["dry"]["guesses"] == 16
+    assert found["is_dry_valid"]
     assert found["dry"]["cycles"] == found["whole"]["cycles"]
-    assert not found["unequal"] and all(part["matches_dry"] for part in found["parts"])
+    assert not found["unequal"]
+    assert all(part["matches_dry"] for part in found["parts"])
 
 
 def test_branch_on_data_refutes_the_dry_execution(built_rows):
     found = call_in_child(built_rows("branches"), "compare_parts", rows_signature(16, 64))
-    assert found["dry"]["guesses"] > 0 and not found["unequal"]
+    assert found["dry"]["guesses"] > 0
+    assert not found["unequal"]
     assert found["dry"]["cycles"] < found["whole"]["cycles"]
     assert not all(part["matches_dry"] for part in found["parts"])
     assert max(part["cycles"] for part in found["parts"]) == found["whole"]["cycles"]  # extrapolated from the slowest block
@@ -141,19 +148,25 @@ def test_branch_on_data_refutes_the_dry_execution(built_rows):
 def test_count_from_data_falls_back_to_sampled_blocks(built_rows):
     found = call_in_child(built_rows("counts"), "compare_parts", rows_signature(16, 64))
     assert not found["is_dry_valid"]
-    assert found["dry"]["blocks_dry"] == 0 and 0 < found["dry"]["blocks_run"] <= BLOCKS
-    assert found["count"] == BLOCKS and found["is_covered"] and not found["unequal"]
+    assert found["dry"]["blocks_dry"] == 0
+    assert 0 < found["dry"]["blocks_run"] <= BLOCKS
+    assert found["count"] == BLOCKS
+    assert found["is_covered"]
+    assert not found["unequal"]
 
 
 def test_blocks_that_add_to_the_same_elements_run_together(built_rows):
     found = call_in_child(built_rows("adds-rows"), "compare_parts", rows_signature(16, 64, output=(64,)))
-    assert found["count"] == BLOCKS and not found["unequal"] and found["is_covered"]
+    assert found["count"] == BLOCKS
+    assert not found["unequal"]
+    assert found["is_covered"]
     assert [part["blocks_run"] for part in found["parts"]] == [BLOCKS] * BLOCKS
 
 
 def test_zeros_that_no_block_writes_belong_to_the_last_part(built_rows):
     found = call_in_child(built_rows("lower-half"), "compare_parts", rows_signature(16, 64))
-    assert found["is_covered"] and not found["unequal"]
+    assert found["is_covered"]
+    assert not found["unequal"]
 
 
 def test_products_of_the_library_run_in_groups_of_cores(tmp_path):
@@ -165,7 +178,10 @@ def test_products_of_the_library_run_in_groups_of_cores(tmp_path):
         outputs=(Tensor(name="out", dtype="float16", shape=(128, 96)),),
     )
     found = call_in_child(build_parts({"kernel.asc": MATMUL.read_text()}, signature, tmp_path), "compare_parts", signature)
-    assert found["count"] == 6 and found["is_covered"] and not found["unequal"] and not found["outside"]
+    assert found["count"] == 6
+    assert found["is_covered"]
+    assert not found["unequal"]
+    assert not found["outside"]
     assert found["dry"]["cycles"] == found["whole"]["cycles"]
     assert [part["blocks_run"] for part in found["parts"]] == [2] * 6
 
@@ -173,8 +189,10 @@ def test_products_of_the_library_run_in_groups_of_cores(tmp_path):
 def test_tensors_of_ten_gigabytes_use_little_memory(built_rows):
     signature = rows_signature(610352, 4096, blocks=4096)  # 2.5e9 floats: 10 GB in, 10 GB out
     found = call_in_child(built_rows("relu"), "locate_parts", signature, positions=[0.0, 0.5, 1.0])
-    assert found["error"] == ["", ""] and found["count"] == 4096
-    assert found["ranges"][0][0] == [0, 149 * 4096] and found["ranges"][0][-1][1] == 610352 * 4096
+    assert found["error"] == ["", ""]
+    assert found["count"] == 4096
+    assert found["ranges"][0][0] == [0, 149 * 4096]
+    assert found["ranges"][0][-1][1] == 610352 * 4096
     assert found["values"] == [0.0]
     assert found["report"]["blocks_dry"] == 4096
     assert found["located_kib"] < 200 << 10
@@ -184,13 +202,15 @@ def test_tensors_of_ten_gigabytes_use_little_memory(built_rows):
 def test_part_that_would_touch_too_much_memory_is_refused(built_rows):
     signature = rows_signature(610352, 4096, blocks=2)
     found = call_in_child(built_rows("relu"), "locate_parts", signature, positions=[0.0])
-    assert found["error"][0] == "memory" and "SetBlockDim" in found["error"][1]
+    assert found["error"][0] == "memory"
+    assert "SetBlockDim" in found["error"][1]
 
 
 def test_loop_over_all_elements_is_cut_at_the_time_limit(built_rows):
     small = call_in_child(built_rows("every-element"), "locate_parts", rows_signature(80, 4096), positions=[0.0], runs=False)
     huge = call_in_child(built_rows("every-element"), "locate_parts", rows_signature(80_000, 4096), positions=[0.0], runs=False, run_s=0.1)
-    assert huge["error"][0] in ("raised", "timeout") and "E-PART-TIME" in huge["error"][1]
+    assert huge["error"][0] in ("raised", "timeout")
+    assert "E-PART-TIME" in huge["error"][1]
     report = call_in_child(built_rows("every-element"), "survey_launch", rows_signature(80_000, 4096), run_s=0.5)
     assert report["blocks_run"] < BLOCKS
     assert report["cycles"] == pytest.approx(1000 * small["report"]["cycles"], rel=0.02)

@@ -16,7 +16,8 @@ CHIP = find_chip("910B2")
 TASK: Task = loader.load_tasks("starter/scale_shift")[0]
 MOVED = 8 << 20
 GOOD: dict[str, Any] = {
-    "op": "KernelCustom", "block_dim": 48, "blocks": 48, "blocks_run": 48, "tiling_key": 0, "workspace": 0, "cycles": 36000.0, "us": 22.0,
+    "op": "KernelCustom", "block_dim": 48, "blocks": 48, "blocks_run": 48,
+    "blocks_dry": 0, "guesses": 0, "is_part": False, "matches_dry": True, "tiling_key": 0, "workspace": 0, "cycles": 36000.0, "us": 22.0,
     "ub_peak": 131072, "vec_instr": 4800, "mte_instr": 512, "mte2_bytes": MOVED // 2, "mte3_bytes": MOVED // 2, "scalar_gm": 0,
     "scalar_gm_miss": 0, "scalar_ub": 0, "macs": 0, "raw_pointers": False,
     "busy": {"S": 1e5, "V": 2e5, "MTE2": 1.6e6, "MTE3": 5e5, "MTE1": 0, "M": 0, "FIX": 0}, "end": 1.728e6, "notes": [],
@@ -88,6 +89,28 @@ def test_the_slowest_call_of_the_bench_size_counts() -> None:
     with pytest.raises(CandidateError) as caught:
         slowest_call_at_size(parse_reports(said), (5,))
     assert caught.value.reason == "no_latency"
+
+
+def test_parts_of_a_launch_are_no_latency() -> None:
+    dry = line(us=5.0, call=1, blocks_dry=48)
+    part = line(us=3.0, call=2, blocks_run=2, is_part=True)
+    assert slowest_call_at_size(parse_reports(f"{dry}\n{part}"), (16, 16)).us == 5.0
+    with pytest.raises(CandidateError):
+        slowest_call_at_size(parse_reports(part), (16, 16))
+
+
+def test_parts_that_refute_the_dry_execution_replace_it() -> None:
+    dry = line(us=5.0, call=1, blocks_dry=48)
+    parts = [
+        line(us=us, call=call, blocks_run=2, is_part=True, matches_dry=is_equal) for us, call, is_equal in ((7.0, 2, False), (9.0, 3, True))
+    ]
+    assert slowest_call_at_size(parse_reports("\n".join([dry, *parts])), (16, 16)).us == 7.0
+
+
+def test_summary_says_which_blocks_were_not_executed() -> None:
+    assert "blocks" not in profile_of({"V": 0.9}).summary
+    assert "48 blocks were executed without data" in profile_of({"V": 0.9}, blocks_dry=48).summary
+    assert "44 of 48 blocks are extrapolated" in profile_of({"V": 0.9}, blocks_run=4).summary
 
 
 def test_figures_have_msprof_column_names() -> None:

@@ -130,8 +130,8 @@ class LaunchParts:
         if touched > MAX_PART_BYTES:
             raise CandidateError(
                 "memory",
-                f"{count} of {self.part_count} parts of this launch move {touched / 2**30:.1f} GiB, but at most {MAX_PART_BYTES >> 30} GiB can"
-                " be executed at this size: use more blocks (SetBlockDim), and no synchronization of all blocks",
+                f"{count} of {self.part_count} parts of this launch move {touched / 2**30:.1f} GiB, but at most {MAX_PART_BYTES >> 30} GiB"
+                " can be executed at this size: use more blocks (SetBlockDim), and no synchronization of all blocks",
             )
 
     def groups_at(self, positions: Sequence[float]) -> tuple[int, ...]:

@@ -65,7 +65,7 @@ def profile_kernel(task: Task, report: LaunchReport, chip: Chip) -> Profile:
     }
     if report.us > 0:
         figures["share_of_roofline"] = roofline / report.us
-    notes = scalar_cost_note(report, chip) + hazard_notes(report)
+    notes = scalar_cost_note(report, chip) + hazard_notes(report) + execution_note(report)
     summary = f"{diagnosis.summary}{notes} The roofline allows {roofline:.1f} of {report.us:.1f} µs."
     return Profile(bottleneck=diagnosis.bottleneck, summary=summary, figures={name: round(value, 4) for name, value in figures.items()})
 
@@ -145,6 +145,13 @@ def diagnose_bottleneck(task: Task, report: LaunchReport, chip: Chip) -> Diagnos
             BOTTLENECK_BY_PIPE[pipe], busy_sentence(pipe, report) + pipe_advice(pipe, task, report) + secondary_remark(report, chip)
         )
     return Diagnosis("latency", describe_idle_pipes(report) + secondary_remark(report, chip))
+
+
+def execution_note(report: LaunchReport) -> str:
+    """Which blocks of the launch were not executed with data."""
+    dry = f" {report.blocks_dry} blocks were executed without data." if report.blocks_dry else ""
+    left = report.blocks - report.blocks_run
+    return dry + (f" {left} of {report.blocks} blocks are extrapolated from the others." if left else "")
 
 
 def scalar_cost_note(report: LaunchReport, chip: Chip) -> str:

@@ -48,7 +48,7 @@ class LaunchReport:
     """Number of blocks on vector and cube cores together."""
     blocks_run: int
     blocks_dry: int
-    """Blocks that ran without data; the other blocks that ran were executed really, and blocks that did not run are extrapolated by waves."""
+    """Blocks that ran without data; other blocks that ran had data, and blocks that did not run are extrapolated by waves."""
     guesses: int
     """Numbers that the blocks read in a dry execution although no data were there."""
     is_part: bool

@@ -68,6 +68,7 @@ void Core::reset(int64_t block) {
   atomic = Atomic::NONE;
   pipe = nullptr;
   counts = Counts();
+  checksLess = level == FAST || run.isDry;
   uint8_t fresh = run.isDry ? 0 : 0xA5;  // a number that the kernel takes for an index or an offset must be in bounds
   if (fresh != filling) memset(local, fresh, LOCAL_BYTES);
   filling = fresh;
@@ -124,6 +125,14 @@ void Core::race(int pipe, int other, uint32_t block, bool writes, bool wrote, co
   reportViolation("E-RACE", "%s on PIPE_%s %s %s bytes [%u, +32) %s PIPE_%s, but nothing orders the two pipes", what, pipeName(pipe),
          writes ? "overwrites" : "reads", spaceName(spaceOf(address)), inSpace(address),
          wrote ? "last written by" : "that may still be read by", pipeName(other));
+}
+
+void Core::touchLess(int pipe, uint32_t address, uint64_t bytes, bool writes) {
+  if (!writes || !run.isDry) return;
+  uint32_t first = address / BLOCK, last = uint32_t((address + bytes - 1) / BLOCK);
+  memset(lastWriters + first, pipe, last - first + 1);
+  memset(known + address, 0, bytes);
+  used(address, bytes);
 }
 
 void Core::scalarReads(uint32_t address, uint64_t bytes, const char* what) {

@@ -185,8 +185,8 @@ template <typename T> class GlobalTensor {
 
   template <typename I> T GetValue(I index) const {
     uintptr_t at = place(int64_t(index), "GetValue");
+    if (__builtin_expect(region->watched, 0) && !simulator::canRead(region, at, sizeof(T), "GetValue")) return T(0);
     simulator::core->scalarGm(at);
-    if (__builtin_expect(region->watched, 0) && !simulator::canRead(region, at - low, sizeof(T), "GetValue")) return T(0);
     return *reinterpret_cast<const T*>(at);
   }
   template <typename I, typename U> void SetValue(I index, U value) const {

@@ -31,7 +31,7 @@ void shareMemory(double bytes, double cores, bool together) {
   kept.clear();
   if (run.fits) return;
   for (Region& region : run.regions) {
-    kept.emplace_back((region.high - region.low) / LINE + 2);
+    kept.emplace_back((region.high - region.low) / LINE + 2, true);
     region.lines = kept.back().get();
   }
 }

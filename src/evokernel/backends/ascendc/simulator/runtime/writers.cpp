@@ -106,10 +106,12 @@ void writing(const Region* region, uint64_t start, const void* from, uint64_t by
   });
 }
 
-bool canRead(const Region* region, uint64_t start, uint64_t bytes, const char* what) {
-  reading(region, start, bytes, what);
-  if (run.isDry) guess();
-  return !run.isDry;
+bool canRead(const Region* region, uintptr_t at, uint64_t bytes, const char* what) {
+  reading(region, at - region->low, bytes, what);
+  if (!run.isDry) return true;
+  core->scalarGm(at);
+  guess();
+  return false;
 }
 
 bool recordWrite(const Region* region, uint64_t start, uint64_t bytes, bool adds) {

@@ -16,8 +16,8 @@ void blocksMet();
 // Records that this block will write `bytes` bytes from `from` at offset `start` of the region.
 void writing(const Region* region, uint64_t start, const void* from, uint64_t bytes, const char* what);
 
-// A scalar read: false in a dry execution, which has no data.
-bool canRead(const Region* region, uint64_t start, uint64_t bytes, const char* what) __attribute__((cold, noinline));
+// A scalar read: false in a dry execution, which has no data; it is charged then.
+bool canRead(const Region* region, uintptr_t at, uint64_t bytes, const char* what) __attribute__((cold, noinline));
 
 // Records that this block reads `bytes` bytes at offset `start` of the region.
 void reading(const Region* region, uint64_t start, uint64_t bytes, const char* what);
