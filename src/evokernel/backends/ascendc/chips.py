@@ -101,6 +101,11 @@ class Chip:
     def l2_bytes_per_cycle(self) -> float:
         return self.l2_bytes_per_cycle_per_core * self.aic_cores
 
+    @property
+    def long_copy_rate(self) -> float:
+        """Bytes per cycle of the longest copies of one core."""
+        return 1024 * (self.copy_kib[-1] - self.copy_kib[-2]) / (self.copy_cycles[-1] - self.copy_cycles[-2])
+
     def bandwidth_for_footprint(self, footprint: float) -> float:
         """Bandwidth of all cores together for data of this size: L2 if they fit, else HBM."""
         return self.l2_bytes_per_cycle if footprint <= self.l2_share * self.l2_bytes else self.hbm_bytes_per_cycle

@@ -21,6 +21,8 @@ class Factor(NamedTuple):
     """Whether rows start at multiples of 32 bytes."""
     sharers: int = 1
     """Cores that read the same elements at about the same time."""
+    copied_share: float = 1.0
+    """Bytes that are copied, divided by the bytes that are multiplied: the windows of a convolution overlap in L1."""
 
 
 class Product(NamedTuple):
@@ -91,6 +93,7 @@ def estimate_product(product: Product, memory: MemoryRates, chip: Chip) -> Produ
 
 def estimate_factor(factor: Factor, size: float, passes: int, memory: MemoryRates, copy_bytes: float, chip: Chip) -> tuple[float, float]:
     """The cycles of all copies of a factor, and the number of copies that miss L2."""
+    size *= factor.copied_share
     l2 = min(row_rate(factor, chip), memory.l2)
     hbm = min(l2, memory.hbm)
     outside = size / (passes * factor.sharers) if memory.misses else 0.0
