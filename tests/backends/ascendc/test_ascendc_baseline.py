@@ -172,6 +172,7 @@ def test_every_kernel_pays_for_a_launch(tmp_path: Path) -> None:
     assert chain.outside_us == 3 * CHIP.launch_us
     assert all(kernel.us > CHIP.launch_us for kernel in chain.kernels)
     assert chain.source == SOURCE == BaselineEstimate(None).source
+    assert chain.describe().startswith("PyTorch is estimated by the formulas of the simulator: 3 kernels, 6.0 of ")
 
 
 def test_huge_tensors_are_estimated_without_running_anything() -> None:

@@ -23,6 +23,7 @@ from evokernel.backends.ascendc.kernel_cost import KernelEstimate, KernelWork, V
 from evokernel.backends.ascendc.matmul_cost import CubeWork, list_products
 from evokernel.core import paths
 from evokernel.core.errors import UserError
+from evokernel.core.labels import format_count
 from evokernel.core.records import Task
 from evokernel.reference.program import Extent, Program, SizeDependent, Step, ValueRef
 from evokernel.reference.program_cache import TRACING, cache_key, load_task_program
@@ -65,6 +66,11 @@ class BaselineEstimate(NamedTuple):
     def outside_us(self) -> float:
         """Time in which the cores do not work: launches, and starts of the cube and of Matmul."""
         return sum(kernel.outside_us for kernel in self.kernels)
+
+    def describe(self) -> str:
+        """What the estimate consists of, as a sentence."""
+        kernels = format_count(len(self.kernels), "kernel")
+        return f"PyTorch is estimated by the {self.source}: {kernels}, {self.outside_us:.1f} of {self.us or 0.0:.1f} µs outside the cores."
 
 
 class TensorValue(NamedTuple):
