@@ -16,8 +16,12 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from evokernel.backends.ascendc.chips import Chip
 
 HERE = Path(__file__).parent
 KERNELS, TABLE = HERE / "ascendc_costs", HERE / "ascendc_costs.toml"
@@ -42,6 +46,14 @@ class Row(NamedTuple):
     minus: str = ""
     """The row whose time is subtracted, because only the difference was published."""
     note: str = ""
+    cold: bool = False
+    """Whether no input is in L2 at the start."""
+    inside: bool = False
+    """Whether the published time is of the cores, without the launch."""
+    cube_only: bool = False
+    """Whether no vector core takes part."""
+    formula: bool = False
+    """Whether the row is too long to run, so that only the formula of the product is evaluated."""
     relative_to: str = ""
     """The row that an effect is a multiple of; by default the first of its group."""
     min_ratio: float = 0.0
@@ -106,8 +118,13 @@ def build_kernel(row: Row, workdir: Path) -> Path:
 
 def estimate_rows(rows: Sequence[Row], workdir: Path, run_s: float = 4.0) -> Iterator[RowEstimate]:
     """Estimate all rows of a kernel in one process, which runs it like a candidate."""
+    for row in rows:
+        if row.formula:
+            yield evaluate_formula(row)
     for kernel in dict.fromkeys(row.kernel for row in rows):
-        kernel_rows = [row for row in rows if row.kernel == kernel]
+        kernel_rows = [row for row in rows if row.kernel == kernel and not row.formula]
+        if not kernel_rows:
+            continue
         request = json.dumps([str(build_kernel(kernel_rows[0], workdir)), [row._asdict() for row in kernel_rows], run_s])
         result = subprocess.run([sys.executable, __file__, "--child"], input=request, capture_output=True, text=True, check=False)
         if result.returncode:
@@ -118,11 +135,41 @@ def estimate_rows(rows: Sequence[Row], workdir: Path, run_s: float = 4.0) -> Ite
             yield RowEstimate(row, report["us"], busy, report["blocks_run"], report["blocks"])
 
 
+def chip_of(row: Row) -> Chip:
+    """The chip under the conditions of the row."""
+    from evokernel.backends.ascendc.chips import find_chip
+
+    chip = find_chip(row.chip)
+    return replace(
+        chip,
+        cold_l2=float(row.cold),
+        cube_start=0.0 if row.cube_only else chip.cube_start,
+        launch_us=0.0 if row.inside else chip.launch_us,
+    )
+
+
+def evaluate_formula(row: Row) -> RowEstimate:
+    """Estimate a product by its busiest core."""
+    from evokernel.backends.ascendc.product_cost import Factor, Product, estimate_product, memory_rates
+
+    chip, given = chip_of(row), row.attributes
+    rows, columns, depth = given["singleM"], given["singleN"], given["k"]
+    base, steps = (given["baseM"], given["baseN"], given["baseK"]), (given["stepA"] or 1, given["stepB"] or 1)
+    lefts = Factor(2, min(depth, base[2] * steps[0]), True, max(1, min(given["blocks"], round(given["n"] / columns))))
+    right_row = min(depth, base[2] * steps[1]) if given["turned"] else min(columns, base[1])
+    rights = Factor(2, right_row, True, max(1, min(given["blocks"], round(given["m"] / rows))))
+    product = Product(rows, columns, depth, lefts, rights, 2, chip.cube_macs_half, base, steps, given["depth"] == 1)
+    footprint = 2.0 * (given["m"] * depth + given["n"] * depth + given["m"] * given["n"])
+    cycles = estimate_product(product, memory_rates(chip, footprint, given["blocks"]), chip)
+    all_cycles = chip.matmul_start + cycles.total + chip.cube_start * given["blocks"]
+    busy = dict.fromkeys(PIPES, 0.0) | {"M": cycles.mac / all_cycles, "MTE2": cycles.into_l1 / all_cycles}
+    return RowEstimate(row, chip.launch_us + chip.cycles_to_us(all_cycles), busy, 0, given["blocks"])
+
+
 def run_child(request: str) -> None:
     """Run every row once and print the simulator's reports. Tensors are zeros, which use no memory before they are written."""
     import numpy as np
 
-    from evokernel.backends.ascendc.chips import find_chip
     from evokernel.backends.ascendc.loader import AscendcKernel, preload_simulator
     from evokernel.core.backend import Arguments, Array
 
@@ -130,7 +177,7 @@ def run_child(request: str) -> None:
     workdir = Path(folder)
     preload_simulator(workdir / "libsimulator.so")
     for row in (Row(**fields) for fields in row_fields):
-        kernel = AscendcKernel(workdir, "libsimulator.so", "operator.so", "strict", find_chip(row.chip).runtime_config_text(), run_s)
+        kernel = AscendcKernel(workdir, "libsimulator.so", "operator.so", "strict", chip_of(row).runtime_config_text(), run_s)
         inputs = tuple(Array(f"x{i}", row.dtype, np.zeros(shape, row.dtype)) for i, shape in enumerate(row.inputs))
         scalars = tuple((name, "int", float(value)) for name, value in row.attributes.items())
         output = Array("out", row.dtype, np.zeros(row.output, row.dtype))

@@ -8,16 +8,17 @@ import pytest
 import evokernel.backends.ascendc as package
 from evokernel.backends.ascendc import baseline as module
 from evokernel.backends.ascendc.baseline import (
-    KernelEstimate,
-    KernelWork,
+    SOURCE,
+    BaselineEstimate,
     estimate_baseline,
-    estimate_kernel,
-    estimate_vector_cycles,
     expand_instructions,
     list_kernels,
     load_cost_table,
+    vector_work,
 )
 from evokernel.backends.ascendc.chips import RUNTIME_SETTINGS, find_chip, load_chips
+from evokernel.backends.ascendc.kernel_cost import KernelEstimate, KernelWork, estimate_cube_cycles, estimate_kernel
+from evokernel.backends.ascendc.matmul_cost import CubeWork
 from evokernel.core.records import Task
 from evokernel.reference.program import Argument, Program, Step, ValueRef
 from evokernel.reference.program_cache import load_task_program
@@ -50,6 +51,16 @@ def made(tmp_path: Path, body: str, inputs: str = "torch.rand(N, N)", n: int = 1
 def fixed_us(reads: int = 1) -> float:
     """What every kernel pays."""
     return CHIP.launch_us + CHIP.cycles_to_us((1 + reads) * CHIP.estimate_copy_cycles(0))
+
+
+def estimate_work(work: KernelWork) -> KernelEstimate:
+    return estimate_kernel(work, CHIP, load_cost_table().tile_bytes)
+
+
+def add_work(elements: int, dtype: str = "float32") -> KernelWork:
+    """The sum of two tensors."""
+    size = 4.0 if dtype == "float32" else 2.0
+    return KernelWork("add", 2 * size * elements, size * elements, vector_work("add", elements, dtype, CHIP))
 
 
 def test_simulator_gets_every_setting_it_knows() -> None:
@@ -88,16 +99,16 @@ def test_every_mix_uses_instructions_with_known_cycles() -> None:
     assert not chained
 
 
-def test_addition_costs_traffic_of_three_tensors(tmp_path: Path) -> None:
-    small = made(tmp_path, "x + y", "torch.rand(N, N), torch.rand(N, N)")
-    assert estimate_baseline(small, CHIP).us == pytest.approx(fixed_us() + CHIP.cycles_to_us(3 * 4 * 1024**2 / CHIP.l2_bytes_per_cycle))
-    large = made(tmp_path, "x + y", "torch.rand(N, N), torch.rand(N, N)", n=4096)
-    assert estimate_baseline(large, CHIP).us == pytest.approx(fixed_us() + CHIP.cycles_to_us(3 * 4 * 4096**2 / CHIP.hbm_bytes_per_cycle))
+def test_addition_costs_little_more_than_traffic_of_three_tensors(tmp_path: Path) -> None:
+    for n, rate, most in ((1024, CHIP.l2_bytes_per_cycle, 1.35), (4096, CHIP.hbm_bytes_per_cycle, 1.02)):
+        found = estimate_baseline(made(tmp_path, "x + y", "torch.rand(N, N), torch.rand(N, N)", n=n), CHIP).us
+        bound = fixed_us() + CHIP.cycles_to_us(3 * 4 * n**2 / rate)
+        assert found is not None
+        assert bound <= found < most * bound
 
 
 def test_estimate_matches_published_addition() -> None:
-    elements, one = 8192 * 8192, find_chip("910B1")
-    found = estimate_kernel(KernelWork("add", 4.0 * elements, 2.0 * elements, estimate_vector_cycles("add", elements, "float16", one)), one)
+    found = estimate_kernel(add_work(8192 * 8192, "float16"), find_chip("910B1"), load_cost_table().tile_bytes)
     assert found.us == pytest.approx(266, rel=0.03)  # asc-devkit, in half on 48 cores with double buffers
     assert found.bound == "memory"
 
@@ -119,15 +130,69 @@ def product_us(dtype: str, side: int = 2048) -> KernelEstimate:
     loads, notes = list_kernels(Program(arguments=given, steps=(step,), outputs=(ValueRef(name="v"),), sizes=1), CHIP)
     assert not notes
     (load,) = loads
-    return estimate_kernel(load, CHIP)
+    return estimate_work(load)
 
 
-def test_matmul_is_cube_bound_and_faster_in_half() -> None:
+def test_matmul_pays_for_the_start_of_the_library_and_is_faster_in_half() -> None:
     single, half = product_us("float32"), product_us("bfloat16")
-    cycles = 2048**3 / (24 * 1024 * load_cost_table().cube_efficiency)
     assert single.bound == half.bound == "cube"
-    assert single.us == pytest.approx(fixed_us() + CHIP.cycles_to_us(cycles))
-    assert half.us == pytest.approx(fixed_us() + CHIP.cycles_to_us(cycles / 4))
+    started = CHIP.launch_us + CHIP.cycles_to_us(CHIP.matmul_start)
+    assert single.outside_us == half.outside_us == pytest.approx(started)
+    peak = CHIP.cycles_to_us(2048**3 / (24 * 1024))
+    assert started + peak < single.us < started + 1.3 * peak
+    assert started + peak / 4 < half.us < single.us / 2
+
+
+@pytest.mark.parametrize("side", [16, 64, 256, 1024, 4096, 16384, 100_000])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_products_cost_more_with_size_and_never_less_than_the_roofline(side: int, dtype: str) -> None:
+    small, large = product_us(dtype, side), product_us(dtype, 2 * side)
+    assert small.us < large.us
+    macs, size = (1024, 4) if dtype == "float32" else (4096, 2)
+    assert small.us > CHIP.launch_us + max(CHIP.cycles_to_us(side**3 / (24 * macs)), CHIP.minimum_transfer_us(3.0 * size * side**2))
+
+
+def test_large_products_reach_most_of_the_peak_and_small_ones_little() -> None:
+    """Measured with large matrices: 328 of 354 TFLOPS in bfloat16, 87 of 88 in float32 (README of the public repository limulidae)."""
+    peak_us = {side: CHIP.cycles_to_us(side**3 / (24 * 4096)) for side in (512, 16384)}
+    assert 0.75 < peak_us[16384] / product_us("bfloat16", 16384).us < 0.95
+    assert 0.9 < 4 * peak_us[16384] / product_us("float32", 16384).us < 1
+    assert peak_us[512] / product_us("bfloat16", 512).us < 0.1
+
+
+@pytest.mark.parametrize("power", range(1, 34))
+def test_tiles_cost_more_with_size_and_never_less_than_the_roofline(power: int) -> None:
+    found, twice = estimate_work(add_work(2**power)), estimate_work(add_work(2 ** (power + 1)))
+    assert found.us <= twice.us
+    assert found.us > CHIP.launch_us + CHIP.minimum_transfer_us(12.0 * 2**power)
+
+
+def test_every_kernel_pays_for_a_launch(tmp_path: Path) -> None:
+    chain = estimate_baseline(made(tmp_path, "torch.exp(x + y) * y", "torch.rand(N, N), torch.rand(N, N)", n=8), CHIP)
+    assert chain.outside_us == 3 * CHIP.launch_us
+    assert all(kernel.us > CHIP.launch_us for kernel in chain.kernels)
+    assert chain.source == SOURCE == BaselineEstimate(None).source
+    assert chain.describe().startswith("PyTorch is estimated by the formulas of the simulator: 3 kernels, 6.0 of ")
+
+
+def test_huge_tensors_are_estimated_without_running_anything() -> None:
+    huge = estimate_work(add_work(10**10))
+    assert huge.us == pytest.approx(CHIP.cycles_to_us(1.2e11 / CHIP.hbm_bytes_per_cycle), rel=0.01)
+    wide = CubeWork(1, 10**6, 10**4, 10**4, "float16")
+    assert estimate_cube_cycles(wide, CHIP.name) > 10**14 / (24 * 4096)
+
+
+def test_fewer_cores_than_results_are_combined_and_long_rows_read_twice(tmp_path: Path) -> None:
+    rows = estimate_baseline(made(tmp_path, "x.sum(-1)", n=2048), CHIP).us
+    whole = estimate_baseline(made(tmp_path, "x.sum().reshape(1)", n=2048), CHIP).us
+    assert rows is not None
+    assert whole is not None
+    assert whole > rows + CHIP.cycles_to_us(CHIP.sync_all) * 0.9
+    short = estimate_baseline(made(tmp_path, "torch.softmax(x, -1)", "torch.rand(65536, 1024)"), CHIP).us
+    long = estimate_baseline(made(tmp_path, "torch.softmax(x, -1)", "torch.rand(1024, 65536)"), CHIP).us
+    assert short is not None
+    assert long is not None
+    assert long > 1.4 * short
 
 
 def test_a_chain_costs_the_sum_of_its_operators(tmp_path: Path) -> None:
@@ -148,7 +213,11 @@ def test_views_cost_nothing_until_they_must_be_contiguous(tmp_path: Path) -> Non
 
 def test_expanded_tensors_are_read_once(tmp_path: Path) -> None:
     spread = estimate_baseline(made(tmp_path, "x + y.expand(N, N)", "torch.rand(N, N), torch.rand(1, N)"), CHIP).us
-    assert spread == pytest.approx(fixed_us() + CHIP.cycles_to_us((2 * 4 * 1024**2 + 4 * 1024) / CHIP.l2_bytes_per_cycle))
+    full = estimate_baseline(made(tmp_path, "x + y", "torch.rand(N, N), torch.rand(N, N)"), CHIP).us
+    once = estimate_work(KernelWork("add", 4.0 * 1024**2 + 4 * 1024, 4.0 * 1024**2, vector_work("add", 1024**2, "float32", CHIP))).us
+    assert spread == pytest.approx(once)
+    assert full is not None
+    assert once < full
 
 
 def test_unknown_operators_are_estimated_by_bytes_and_noted(tmp_path: Path) -> None:

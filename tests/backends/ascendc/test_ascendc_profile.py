@@ -21,7 +21,7 @@ GOOD: dict[str, Any] = {
     "ub_peak": 131072, "vec_instr": 4800, "mte_instr": 512, "mte2_bytes": MOVED // 2, "mte3_bytes": MOVED // 2, "scalar_gm": 0,
     "scalar_gm_miss": 0, "scalar_ub": 0, "macs": 0, "raw_pointers": False,
     "busy": {"S": 1e5, "V": 2e5, "MTE2": 1.6e6, "MTE3": 5e5, "MTE1": 0, "M": 0, "FIX": 0}, "end": 1.728e6, "notes": [],
-    "bytes": [16, 16], "call": 1,
+    "bytes": [16, 16], "call": 1, "cube_start": 0.0, "library_start": 0.0,
 }  # fmt: skip
 
 
@@ -133,6 +133,16 @@ def test_cube_kernels_have_cube_columns() -> None:
     assert figures["aic_cube_ratio"] == 0.9
     assert figures["aic_fixpipe_ratio"] == 0.2
     assert not [name for name in figures if name.startswith("aiv_")]
+
+
+def test_time_outside_the_cores_is_named_in_microseconds() -> None:
+    started = profile_of({"M": 0.7}, cube_start=12600.0, library_start=6300.0, macs=10**9)
+    assert [started.figures[name] for name in ("launch_us", "cube_start_us", "library_start_us")] == [2.0, 7.0, 3.5]
+    assert "Outside the cores: 2.0 µs of launch, 7.0 µs until the cube starts, 3.5 µs until Matmul starts." in started.summary
+    assert started.bottleneck == "overhead"
+    plain = profile_of({"MTE2": 0.9}, us=202.0, cycles=360_000.0)
+    assert [plain.figures[name] for name in ("launch_us", "cube_start_us", "library_start_us")] == [2.0, 0.0, 0.0]
+    assert "Outside the cores" not in plain.summary
 
 
 def test_scalar_gm_cost_is_marked_as_assumption() -> None:

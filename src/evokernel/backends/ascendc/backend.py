@@ -231,7 +231,12 @@ class AscendcBackend(Backend):
         tensors = (*task.signature.inputs, *task.signature.params, *task.signature.outputs)
         launch = slowest_call_at_size(parse_reports(stderr, load_plan(workdir)["mark"]), [tensor.nbytes for tensor in tensors])
         base = estimate_baseline(task, self.chip)
-        return TimingResult(CLOCK, (launch.us,), {"torch": (base.us,)} if base.us else {}, profile_kernel(task, launch, self.chip))
+        profile = profile_kernel(task, launch, self.chip)
+        if base.us is None:
+            return TimingResult(CLOCK, (launch.us,), {}, profile)
+        figures = profile.figures | {"torch_kernels": float(len(base.kernels)), "torch_outside_us": round(base.outside_us, 4)}
+        profile = profile.model_copy(update={"summary": f"{profile.summary} {base.describe()}", "figures": figures})
+        return TimingResult(CLOCK, (launch.us,), {"torch": (base.us,)}, profile)
 
 
 def load_plan(workdir: Path) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Estimates the time of PyTorch on the chip: one kernel per operator of the reference, with the same cost tables as the simulator.
+"""Estimates the time of PyTorch on the chip: one kernel per operator of the reference, priced by the formulas of the simulator.
 
-The estimate is optimistic: kernels overlap copies and computation perfectly and follow each other without a gap. It includes neither
-torch_npu's dispatch time of an operator, which is not published, nor conversions between memory formats.
+Each kernel is a good one of its kind (kernel_cost.py), as the vendor's library would run it. The estimate is optimistic in what it leaves
+out: torch_npu's dispatch time of an operator, which is not published, and conversions between memory formats. No published time of an
+operator of the library was found, so none is used.
 """
 
 from __future__ import annotations
@@ -11,16 +12,18 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, prod
+from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from evokernel.backends.ascendc.chips import REPEAT_BYTES, Chip
-from evokernel.backends.ascendc.matmul_cost import CubeWork, cube_work
+from evokernel.backends.ascendc.chips import Chip
+from evokernel.backends.ascendc.kernel_cost import KernelEstimate, KernelWork, VectorWork, element_bytes, estimate_kernel
+from evokernel.backends.ascendc.matmul_cost import CubeWork, list_products
 from evokernel.core import paths
 from evokernel.core.errors import UserError
+from evokernel.core.labels import format_count
 from evokernel.core.records import Task
 from evokernel.reference.program import Extent, Program, SizeDependent, Step, ValueRef
 from evokernel.reference.program_cache import TRACING, cache_key, load_task_program
@@ -30,19 +33,22 @@ log = logging.getLogger(__name__)
 NAME = "torch (estimate)"
 BENCH_ALONE = (("bench alone", 0),)
 """Separates the cached programs of this one size from other cached programs."""
-SET_KEYS = ("views", "strided_views", "copying_views", "creation_ops", "data_movement_ops", "gather_ops")
+SOURCE = "formulas of the simulator"
+SET_KEYS = (
+    "views",
+    "strided_views",
+    "copying_views",
+    "creation_ops",
+    "data_movement_ops",
+    "gather_ops",
+    "row_gather_ops",
+    "normalisations",
+)
 POOL_PREFIXES = ("max_pool", "avg_pool")
 WIDE_NOTE = "64-bit arithmetic, which the vector units lack, counted as two 32-bit instructions"
 UNKNOWN_NOTE = "estimated from its bytes only"
-
-
-class KernelEstimate(NamedTuple):
-    """The estimated time of one kernel."""
-
-    op: str
-    us: float
-    bound: str
-    """The longest part apart from the launch: `memory`, `vector` or `cube`."""
+RESIDENT_SHARE = 0.25
+"""Share of UB that a row may fill such that a kernel need not read it twice: its input and output have two buffers each."""
 
 
 class BaselineEstimate(NamedTuple):
@@ -53,6 +59,18 @@ class BaselineEstimate(NamedTuple):
     kernels: tuple[KernelEstimate, ...] = ()
     notes: tuple[str, ...] = ()
     """Uncertainties of the estimate, or the reason why there is none."""
+    source: str = SOURCE
+    """What the kernels are priced by."""
+
+    @property
+    def outside_us(self) -> float:
+        """Time in which the cores do not work: launches, and starts of the cube and of Matmul."""
+        return sum(kernel.outside_us for kernel in self.kernels)
+
+    def describe(self) -> str:
+        """What the estimate consists of, as a sentence."""
+        kernels = format_count(len(self.kernels), "kernel")
+        return f"PyTorch is estimated by the {self.source}: {kernels}, {self.outside_us:.1f} of {self.us or 0.0:.1f} µs outside the cores."
 
 
 class TensorValue(NamedTuple):
@@ -69,22 +87,10 @@ class TensorValue(NamedTuple):
         return prod(self.shape)
 
 
-class KernelWork(NamedTuple):
-    """The traffic and computation of one kernel."""
-
-    op: str
-    read_bytes: float
-    written_bytes: float
-    vector_cycles: float = 0.0
-    """Sum over all vector units."""
-    product: CubeWork = CubeWork()
-
-
 @dataclass(frozen=True)
 class CostTable:
     """The contents of `baseline.toml`."""
 
-    cube_efficiency: float
     tile_bytes: int
     views: frozenset[str]
     strided_views: frozenset[str]
@@ -92,6 +98,9 @@ class CostTable:
     creation_ops: frozenset[str]
     data_movement_ops: frozenset[str]
     gather_ops: frozenset[str]
+    row_gather_ops: frozenset[str]
+    normalisations: frozenset[str]
+    row_reductions: dict[str, int]
     kernel_chains: dict[str, list[str]]
     instruction_mix: dict[str, str]
 
@@ -112,7 +121,7 @@ def estimate_baseline(task: Task, chip: Chip) -> BaselineEstimate:
         log.warning("no baseline of %s: %s", task.id, program.unsupported_reason)
         return BaselineEstimate(None, notes=(f"no baseline: {program.unsupported_reason}",))
     works, notes = list_kernels(program, chip)
-    kernels = tuple(estimate_kernel(work, chip) for work in works)
+    kernels = tuple(estimate_kernel(work, chip, load_cost_table().tile_bytes) for work in works)
     if not kernels:
         return BaselineEstimate(None, notes=("no baseline: the reference computes nothing",))
     return BaselineEstimate(sum(kernel.us for kernel in kernels), kernels, tuple(dict.fromkeys(notes)))
@@ -140,28 +149,6 @@ def trace_at_bench(source: str, name: str) -> Program:
     return program
 
 
-def estimate_kernel(work: KernelWork, chip: Chip) -> KernelEstimate:
-    """Sum the launch, the latency of the first and the last copy, and the longest part between them."""
-    moved_bytes = work.read_bytes + work.written_bytes
-    times = {
-        "memory": chip.cycles_to_us(moved_bytes / chip.bandwidth_for_footprint(moved_bytes)),
-        "vector": chip.cycles_to_us(work.vector_cycles / chip.aiv_cores),
-        "cube": chip.cycles_to_us(
-            work.product.macs / (chip.aic_cores * macs_per_cycle(work.product.dtype, chip) * load_cost_table().cube_efficiency)
-        ),
-    }
-    bound, longest = max(times.items(), key=lambda item: item[1])
-    ways = chip.cycles_to_us((2 if work.read_bytes else 1) * chip.estimate_copy_cycles(0))
-    return KernelEstimate(work.op, chip.launch_us + ways + longest, bound)
-
-
-def macs_per_cycle(dtype: str, chip: Chip) -> int:
-    """Multiply-adds of a cube core per cycle; float32 at full precision, the default of torch_npu for matrices."""
-    if dtype in ("float16", "bfloat16"):
-        return chip.cube_macs_half
-    return chip.cube_macs_int8 if dtype in ("int8", "uint8") else chip.cube_macs_float
-
-
 def list_kernels(program: Program, chip: Chip) -> tuple[list[KernelWork], list[str]]:
     """The kernels of a program, and notes about uncertain estimates."""
     values: dict[ValueRef, TensorValue] = {}
@@ -178,14 +165,8 @@ def list_kernels(program: Program, chip: Chip) -> tuple[list[KernelWork], list[s
             outputs = [make_view(op, source, one) for one in outputs]
             if is_copying_view(op, source, outputs):
                 outputs = [one._replace(stored_bytes=float(tensor_bytes(one.shape, one.dtype)), is_strided=False) for one in outputs]
-                works.append(
-                    KernelWork(
-                        op,
-                        source.stored_bytes,
-                        outputs[0].stored_bytes,
-                        estimate_vector_cycles(op, outputs[0].elements, outputs[0].dtype, chip),
-                    )
-                )
+                vector = vector_work(op, outputs[0].elements, outputs[0].dtype, chip)
+                works.append(KernelWork(op, source.stored_bytes, outputs[0].stored_bytes, vector))
         else:
             works += kernels_of_step(step, op, inputs, outputs, chip)
             notes += accuracy_notes(op, works[-1], inputs, outputs)
@@ -222,11 +203,6 @@ def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
     return prod(shape) * element_bytes(dtype)
 
 
-def element_bytes(dtype: str) -> int:
-    """Bytes of an element."""
-    return max(1, int("".join(filter(str.isdigit, dtype)) or 8) // 8)
-
-
 def make_view(op: str, source: TensorValue, output: TensorValue) -> TensorValue:
     """A view of a tensor, which shares the bytes of its source."""
     return output._replace(
@@ -241,22 +217,75 @@ def is_copying_view(op: str, source: TensorValue, outputs: Sequence[TensorValue]
 
 def kernels_of_step(step: Step, op: str, inputs: list[TensorValue], outputs: list[TensorValue], chip: Chip) -> Iterator[KernelWork]:
     """The kernels that one operator runs."""
+    table = load_cost_table()
     written_bytes = sum(one.stored_bytes for one in outputs)
     read_bytes = sum(one.stored_bytes for one in inputs)
-    if op in load_cost_table().gather_ops and inputs:
+    if op in table.gather_ops and inputs:
         read_bytes += min(inputs[0].stored_bytes, written_bytes) - inputs[0].stored_bytes
-    if op in load_cost_table().kernel_chains:
+    if op in table.kernel_chains:
         yield from kernels_of_chain(op, inputs, outputs, chip)
     elif op == "scaled_dot_product_attention" and outputs[0].dtype == "float32":
         yield from kernels_of_attention(inputs, outputs[0], chip)
-    elif cube := cube_work(step, op, [one.shape for one in inputs], [one.shape for one in outputs], outputs[0].dtype):
-        scores = estimate_vector_cycles("softmax", cube.scores, outputs[0].dtype, chip)
-        yield KernelWork(op, read_bytes, written_bytes, scores, cube)
+    elif products := list_products(step, op, [one.shape for one in inputs], [one.shape for one in outputs], outputs[0].dtype):
+        scores = sum(product.batch * product.rows * product.columns for product in products if not product.is_stored)
+        yield KernelWork(op, read_bytes, written_bytes, vector_work("softmax", scores, outputs[0].dtype, chip), products)
     else:
-        elements = prod(outputs[0].shape) if op in load_cost_table().gather_ops else max(one.elements for one in (*inputs, *outputs))
-        if op.startswith(POOL_PREFIXES):
-            elements = outputs[0].elements * pool_window_elements(step)
-        yield KernelWork(op, read_bytes, written_bytes, estimate_vector_cycles(op, elements, largest_dtype(inputs, outputs), chip))
+        yield kernel_of_tiles(step, op, inputs, outputs, read_bytes, chip)
+
+
+def kernel_of_tiles(
+    step: Step, op: str, inputs: list[TensorValue], outputs: list[TensorValue], read_bytes: float, chip: Chip
+) -> KernelWork:
+    """A kernel on the vector units. A row that does not fit into UB is read twice; fewer rows than cores are combined."""
+    table, written_bytes = load_cost_table(), sum(one.stored_bytes for one in outputs)
+    elements = outputs[0].elements if op in table.gather_ops else max(one.elements for one in (*inputs, *outputs))
+    if op.startswith(POOL_PREFIXES):
+        elements = outputs[0].elements * pool_window_elements(step)
+    dtype = largest_dtype(inputs, outputs)
+    rows = count_rows(step, op, inputs, outputs) if inputs else None
+    vector = vector_work(op, elements, dtype, chip, rows if rows and rows.is_contiguous else None)
+    if rows and op in table.normalisations and vector.tensor_bytes / rows.number > RESIDENT_SHARE * chip.ub_bytes:
+        read_bytes += inputs[0].stored_bytes
+    is_combined = rows is not None and rows.number < chip.aiv_cores and vector.tensor_bytes > table.tile_bytes
+    copies = outputs[0].elements // max(1, outputs[0].shape[-1]) if op in table.row_gather_ops and outputs[0].shape else 0
+    return KernelWork(op, read_bytes, written_bytes, vector, is_combined=is_combined, copies=copies)
+
+
+class Rows(NamedTuple):
+    """The rows that an operator reduces."""
+
+    number: int
+    is_contiguous: bool
+    """Whether the elements of a row are neighbours in memory, so that an instruction must combine lanes."""
+
+
+def count_rows(step: Step, op: str, inputs: Sequence[TensorValue], outputs: Sequence[TensorValue]) -> Rows | None:
+    """The rows that an operator reduces; None if it reduces none."""
+    shape, result = inputs[0].shape, outputs[0].elements
+    if op not in load_cost_table().row_reductions or not shape:
+        return None
+    axes = step.args[1] if len(step.args) > 1 else step.settings.get("dim", step.settings.get("normalized_shape"))
+    if op in ("layer_norm", "native_layer_norm", "rms_norm"):
+        sizes = [read_integer(one) for one in (axes if isinstance(axes, tuple) else (axes,))]
+        return Rows(max(1, inputs[0].elements // max(1, prod(sizes))), True)
+    if op == "group_norm":
+        return Rows(max(1, shape[0] * read_integer(axes)), True)
+    if op == "instance_norm":
+        return Rows(max(1, prod(shape[:2])), True)
+    single = axes if isinstance(axes, tuple) else (axes,)
+    is_last = any(isinstance(axis, int) and not isinstance(axis, bool) and axis in (-1, len(shape) - 1) for axis in single)
+    if op in load_cost_table().normalisations and isinstance(axes, int):
+        return Rows(max(1, inputs[0].elements // max(1, shape[axes])), is_last)
+    if result >= inputs[0].elements:
+        return None
+    return Rows(max(1, result), is_last or not any(isinstance(axis, int) and not isinstance(axis, bool) for axis in single))
+
+
+def read_integer(value: object) -> int:
+    """An extent at bench size; 1 if it is none."""
+    if isinstance(value, SizeDependent):
+        return int(value.values[0])
+    return value if isinstance(value, int) else 1
 
 
 def kernels_of_chain(op: str, inputs: list[TensorValue], outputs: list[TensorValue], chip: Chip) -> Iterator[KernelWork]:
@@ -265,27 +294,25 @@ def kernels_of_chain(op: str, inputs: list[TensorValue], outputs: list[TensorVal
     read, extra = between.stored_bytes, sum(one.stored_bytes for one in inputs[1:])
     *first, last = load_cost_table().kernel_chains[op]
     for name in first:
-        yield KernelWork(f"{op}: {name}", read, between.stored_bytes, estimate_vector_cycles(name, between.elements, between.dtype, chip))
-    cycles = estimate_vector_cycles(last, between.elements, between.dtype, chip)
-    yield KernelWork(f"{op}: {last}", read + extra, sum(one.stored_bytes for one in outputs), cycles)
+        yield KernelWork(f"{op}: {name}", read, between.stored_bytes, vector_work(name, between.elements, between.dtype, chip))
+    vector = vector_work(last, between.elements, between.dtype, chip)
+    is_combined = outputs[0].elements < chip.aiv_cores and vector.tensor_bytes > load_cost_table().tile_bytes
+    yield KernelWork(f"{op}: {last}", read + extra, sum(one.stored_bytes for one in outputs), vector, is_combined=is_combined)
 
 
 def kernels_of_attention(inputs: list[TensorValue], output: TensorValue, chip: Chip) -> Iterator[KernelWork]:
     """Attention as separate kernels, because CANN's fused attention supports only 16-bit types."""
     query, key, values = inputs[:3]
-    rows, depth = query.elements // query.shape[-1], query.shape[-1]
-    scores = rows * key.shape[-2]
+    batch, rows, keys = prod(query.shape[:-2]), query.shape[-2], key.shape[-2]
+    scores = batch * rows * keys
     between = float(scores * element_bytes(query.dtype))
     masks = sum(one.stored_bytes for one in inputs[3:])
-    yield KernelWork("attention: scores", query.stored_bytes + key.stored_bytes, between, 0.0, CubeWork(float(scores * depth), query.dtype))
-    yield KernelWork("attention: softmax", between + masks, between, estimate_vector_cycles("softmax", scores, query.dtype, chip))
-    yield KernelWork(
-        "attention: values",
-        between + values.stored_bytes,
-        output.stored_bytes,
-        0.0,
-        CubeWork(float(scores * values.shape[-1]), query.dtype),
-    )
+    first = CubeWork(batch, rows, keys, query.shape[-1], query.dtype, is_right_turned=True)
+    second = CubeWork(batch, rows, values.shape[-1], keys, query.dtype)
+    softmax = vector_work("softmax", scores, query.dtype, chip, Rows(batch * rows, True))
+    yield KernelWork("attention: scores", query.stored_bytes + key.stored_bytes, between, products=(first,))
+    yield KernelWork("attention: softmax", between + masks, between, softmax)
+    yield KernelWork("attention: values", between + values.stored_bytes, output.stored_bytes, products=(second,))
 
 
 def pool_window_elements(step: Step) -> int:
@@ -300,17 +327,18 @@ def largest_dtype(inputs: Sequence[TensorValue], outputs: Sequence[TensorValue])
     return max((*inputs, *outputs), key=lambda one: one.elements).dtype
 
 
-def estimate_vector_cycles(op: str, elements: int, dtype: str, chip: Chip) -> float:
-    """Cycles of the vector units, including conversions for types that they do not support."""
-    mix = load_cost_table().instruction_mix.get(op, "")
-    if not mix or op in load_cost_table().data_movement_ops:
-        return 0.0
+def vector_work(op: str, elements: int, dtype: str, chip: Chip, rows: Rows | None = None) -> VectorWork:
+    """The work of the vector units, including conversions for types that they do not support."""
+    table = load_cost_table()
+    mix = table.instruction_mix.get(op, "")
+    if not mix or not elements or op in table.data_movement_ops:
+        return VectorWork()
     conversion_types = {"bfloat16": ("float32", 2), "bool": ("float16", 2), "int8": ("float16", 2), "uint8": ("float16", 2)}
     inside, conversions = conversion_types.get(dtype, (dtype, 0))
-    repeats = ceil(elements * element_bytes(inside) / REPEAT_BYTES)
     each = [*expand_instructions(mix), *["conv"] * conversions]
-    start = chip.vector_start * REPEAT_BYTES / load_cost_table().tile_bytes
-    return repeats * sum(chip.instruction_cycles(name, inside) + start for name in each)
+    reductions = table.row_reductions.get(op, 0) if rows else 0
+    cycles = sum(chip.instruction_cycles(name, inside) for name in each)
+    return VectorWork(float(elements * element_bytes(inside)), cycles, len(each) + reductions, reductions, rows.number if rows else 0)
 
 
 def expand_instructions(mix: str) -> Iterator[str]:
@@ -323,8 +351,8 @@ def expand_instructions(mix: str) -> Iterator[str]:
 def accuracy_notes(op: str, work: KernelWork, inputs: Sequence[TensorValue], outputs: Sequence[TensorValue]) -> Iterator[str]:
     """Notes about uncertainties in the estimate of an operator."""
     rows = load_cost_table()
-    is_estimated = work.vector_cycles or work.product.macs or op in rows.kernel_chains
+    is_estimated = work.vector.instructions or work.products or op in rows.kernel_chains
     if not is_estimated and op not in rows.creation_ops | rows.data_movement_ops | rows.gather_ops | rows.instruction_mix.keys():
         yield f"{op}: {UNKNOWN_NOTE}"
-    if work.vector_cycles and element_bytes(largest_dtype(inputs, outputs)) == 8:
+    if work.vector.instructions and element_bytes(largest_dtype(inputs, outputs)) == 8:
         yield f"{op}: {WIDE_NOTE}"

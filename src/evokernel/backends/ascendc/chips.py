@@ -15,10 +15,11 @@ REPEAT_BYTES = 256
 """Bytes that a vector instruction processes per repeat."""
 RUNTIME_SETTINGS = (
     "aiv_cores", "aic_cores", "ghz", "ub_bytes", "l1_bytes", "l0a_bytes", "l0b_bytes", "l0c_bytes", "bt_bytes", "fb_bytes", "l2_bytes",
-    "max_buffers", "event_ids", "queue_buffers", "issue", "vector_start", "scalar_ub", "scalar_gm_hit", "scalar_gm_miss", "flag",
-    "handshake", "dcache_lines", "hbm_bytes_per_cycle", "l2_bytes_per_cycle", "unaligned_gm", "cube_macs_half", "cube_macs_float",
+    "max_buffers", "event_ids", "queue_buffers", "issue", "vector_start", "reduce_start", "scalar_ub", "scalar_gm_hit", "scalar_gm_miss",
+    "flag", "handshake", "dcache_lines", "hbm_bytes_per_cycle", "l2_bytes_per_cycle", "unaligned_gm", "cube_macs_half", "cube_macs_float",
     "l1_to_l0_bytes_per_cycle", "fixpipe_bytes_per_cycle", "launch_us", "sync_all", "l2_share",
-    "copy_start", "core_hbm_bytes_per_cycle", "matmul_bytes_per_cycle", "matmul_bulk_bytes_per_cycle",
+    "copy_start", "core_hbm_bytes_per_cycle", "cold_l2", "bypass_request", "same_address", "matmul_bytes_per_cycle",
+    "matmul_odd_bytes_per_cycle", "matmul_row", "matmul_start", "cube_start",
 )  # fmt: skip
 """Settings of the simulator, by its own names."""
 
@@ -63,6 +64,7 @@ class Chip:
     cube_macs_int8: int
     issue: float
     vector_start: float
+    reduce_start: float
     scalar_ub: float
     scalar_gm_hit: float
     scalar_gm_miss: float
@@ -73,8 +75,15 @@ class Chip:
     unaligned_gm: float
     copy_start: float
     core_hbm_bytes_per_cycle: float
+    cold_l2: float
+    """1 if no argument is in L2 when a kernel starts, as for a single launch under a profiler."""
+    bypass_request: float
+    same_address: float
     matmul_bytes_per_cycle: float
-    matmul_bulk_bytes_per_cycle: float
+    matmul_odd_bytes_per_cycle: float
+    matmul_row: float
+    matmul_start: float
+    cube_start: float
     l1_to_l0_bytes_per_cycle: float
     fixpipe_bytes_per_cycle: float
     launch_us: float
@@ -91,6 +100,11 @@ class Chip:
     @property
     def l2_bytes_per_cycle(self) -> float:
         return self.l2_bytes_per_cycle_per_core * self.aic_cores
+
+    @property
+    def long_copy_rate(self) -> float:
+        """Bytes per cycle of the longest copies of one core."""
+        return 1024 * (self.copy_kib[-1] - self.copy_kib[-2]) / (self.copy_cycles[-1] - self.copy_cycles[-2])
 
     def bandwidth_for_footprint(self, footprint: float) -> float:
         """Bandwidth of all cores together for data of this size: L2 if they fit, else HBM."""

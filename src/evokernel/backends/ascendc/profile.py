@@ -41,6 +41,8 @@ BUSY_SHARE, ALTERNATING_SHARE, LOW_SHARE = 0.6, 0.85, 0.5
 """Busy share of a limiting pipe; combined share of pipes that alternate; share of cores below which there are too few blocks."""
 SMALL_COPY_BYTES, EXCESS_TRAFFIC, IDLE_WAVE_SHARE = 16 << 10, 1.1, 0.15
 """Smaller copies are limited by their start; traffic above this multiple of the needed bytes is excessive; idle share of the last wave."""
+NOTABLE_SHARE = 0.1
+"""Share of time outside the cores that a profile mentions."""
 
 
 class Diagnosis(NamedTuple):
@@ -61,11 +63,12 @@ def profile_kernel(task: Task, report: LaunchReport, chip: Chip) -> Profile:
         "writing_us": chip.minimum_transfer_us(sum(tensor.nbytes for tensor in task.signature.outputs)),
         "moving_us": chip.minimum_transfer_us(task.work.bytes),
         "roofline_us": roofline,
+        **overhead_figures(report, chip),
         **msprof_columns(report, chip),
     }
     if report.us > 0:
         figures["share_of_roofline"] = roofline / report.us
-    notes = scalar_cost_note(report, chip) + hazard_notes(report) + execution_note(report)
+    notes = overhead_note(report, chip) + scalar_cost_note(report, chip) + hazard_notes(report) + execution_note(report)
     summary = f"{diagnosis.summary}{notes} The roofline allows {roofline:.1f} of {report.us:.1f} µs."
     return Profile(bottleneck=diagnosis.bottleneck, summary=summary, figures={name: round(value, 4) for name, value in figures.items()})
 
@@ -85,6 +88,29 @@ def roofline_us(task: Task, chip: Chip) -> float:
     """
     peak = 2 * chip.cube_macs_half * chip.aic_cores * chip.ghz * 1e3
     return max(chip.minimum_transfer_us(task.work.bytes), task.work.flops / peak)
+
+
+def overhead_figures(report: LaunchReport, chip: Chip) -> dict[str, float]:
+    """Time in which the cores do no work of the kernel: the launch, the start of the cube, and the start of Matmul."""
+    return {
+        "launch_us": report.launches * chip.launch_us,
+        "cube_start_us": chip.cycles_to_us(report.cube_start),
+        "library_start_us": chip.cycles_to_us(report.library_start),
+    }
+
+
+def overhead_note(report: LaunchReport, chip: Chip) -> str:
+    """The parts of the time outside the cores, if it is notable."""
+    launch, cube, library = overhead_figures(report, chip).values()
+    outside = launch + cube + library
+    if outside < NOTABLE_SHARE * report.us:
+        return ""
+    parts = {
+        f"{launch:.1f} µs of launch": launch,
+        f"{cube:.1f} µs until the cube starts": cube,
+        f"{library:.1f} µs until Matmul starts": library,
+    }
+    return f" Outside the cores: {', '.join(text for text, us in parts.items() if us)}."
 
 
 def msprof_columns(report: LaunchReport, chip: Chip) -> dict[str, float]:
@@ -129,10 +155,14 @@ def diagnose_bottleneck(task: Task, report: LaunchReport, chip: Chip) -> Diagnos
     """Check in order: the launch, a busy scalar unit, idle cores, the busiest pipe; otherwise the pipes wait."""
     pipe = max(BOTTLENECK_BY_PIPE, key=report.busy_share)
     share, core_share = report.busy_share(pipe), report.block_dim / available_cores(report, chip)
-    if chip.launch_us > LOW_SHARE * report.us:
-        summary = (
-            f"{chip.launch_us:.1f} of {report.us:.1f} µs are launch overhead: only fewer launches help, so fuse the remaining operations."
+    outside = sum(overhead_figures(report, chip).values())
+    if outside > LOW_SHARE * report.us:
+        advice = (
+            "give the cube more work per launch, or compute short products on the vector cores"
+            if report.cube_start
+            else "fuse the remaining operations"
         )
+        summary = f"{outside:.1f} of {report.us:.1f} µs are launch overhead: only fewer launches help, so {advice}."
         return Diagnosis("overhead", summary)
     if pipe == "S" and share > BUSY_SHARE:
         return Diagnosis("scalar", busy_sentence(pipe, report) + scalar_advice(report) + secondary_remark(report, chip))

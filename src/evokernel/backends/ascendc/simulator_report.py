@@ -23,7 +23,7 @@ TilingKey = int
 """A tiling key may have any 64 bits, so the bound of counters does not apply."""
 MAX_NOTES, QUOTED_CHARS = 64, 120
 COUNTERS = ("vec_instr", "mte_instr", "mte2_bytes", "mte3_bytes", "scalar_gm", "scalar_gm_miss", "scalar_ub", "macs")
-SUMMED_FIELDS = ("workspace", "cycles", "us", "end", "launches", *COUNTERS)
+SUMMED_FIELDS = ("workspace", "cycles", "us", "end", "launches", "cube_start", "library_start", *COUNTERS)
 """Fields that are summed over the launches of one call."""
 
 
@@ -81,6 +81,10 @@ class LaunchReport:
     """Sizes of the tensors in the verifier's call, in order."""
     call: int
     """Number of the verifier's call: a binding may launch several operators in one call."""
+    cube_start: float
+    """Cycles until a kernel with vector and cube cores runs; part of `cycles`."""
+    library_start: float
+    """Cycles in which Matmul starts on a core; part of `cycles`."""
     launches: int = 1
 
     def busy_share(self, pipe: str) -> float:

@@ -29,7 +29,7 @@ template <typename T> inline Lanes registerLanes() { return maskOf<T, false>(uin
 template <typename T> inline void accumulate(T* src, int count, Stride from) {
   const char* what = "vcadd";
   Work work = workOf(registerLanes<T>(), count, int(256 / sizeof(T)), what);
-  vectorCost(256ull * uint64_t(work.repeats), ACROSS);
+  reduceCost(256ull * uint64_t(work.repeats), ACROSS);
   AscendC::LocalTensor<T> tensor = raw(src, what);
   lanesOperand(tensor, work, from, false, what);
   float sum = 0;

@@ -16,6 +16,7 @@ struct Chip {
   // cost model, in cycles of a core
   double issue = 10;           // scalar cycles per API call
   double vector_start = 22;    // fixed cycles of one vector instruction
+  double reduce_start = 69;    // the same of one that combines lanes
   double scalar_ub = 11;       // one GetValue or SetValue in local memory
   double scalar_gm_hit = 11;   // the same in global memory, if the line is in the data cache
   double scalar_gm_miss = 300;
@@ -25,12 +26,19 @@ struct Chip {
   double hbm_bytes_per_cycle = 973 * 0.85;
   double l2_bytes_per_cycle = 2640;
   double l2_share = 0.8;       // data up to this share of the L2 capacity stay in L2
+  double cold_l2 = 0;          // 1: no argument is in L2 when a kernel starts
+  double bypass_request = 84;  // bytes that each row of a copy costs in addition if it bypasses L2
+  double same_address = 0.0136;  // slowdown of a copy by each other core that reads the same address at the same time
   double unaligned_gm = 1.43;  // maximum slowdown of a copy that touches more 512-byte sectors than necessary
   double copy_start = 21;      // minimum cycles until the next copy can start
   double core_hbm_bytes_per_cycle = 34;  // rate of one core if the data are not in L2
   double cube_macs_half = 4096, cube_macs_float = 1024;
-  double l1_to_l0_bytes_per_cycle = 256, fixpipe_bytes_per_cycle = 64;
-  double matmul_bytes_per_cycle = 69, matmul_bulk_bytes_per_cycle = 95;  // into L1, one tile at a time or several (CFG_MDL)
+  double l1_to_l0_bytes_per_cycle = 131, fixpipe_bytes_per_cycle = 64;
+  double matmul_bytes_per_cycle = 95;      // from L2 into L1, with long rows
+  double matmul_odd_bytes_per_cycle = 16;  // if rows do not start at multiples of 32 bytes
+  double matmul_row = 3;       // minimum cycles of a row
+  double matmul_start = 6540;  // the library's own start on a core
+  double cube_start = 524;     // start of a kernel with vector and cube cores, for each of its blocks
   double launch_us = 2.0;
   double sync_all = 1500;      // cycles until all cores have reached SyncAll
   // GM to UB and back: cycles of one copy by one core, for each size in KiB

@@ -103,6 +103,7 @@ struct Region {  // of global memory
 struct Counts {
   double busy[PIPES] = {}, end = 0;
   double cube = 0;  // cycles of the cube core for this vector core
+  double library = 0;  // cycles in which the library starts
   uint64_t vectorCalls = 0, copies = 0, bytesIn = 0, bytesOut = 0, scalarGm = 0, scalarGmMiss = 0, scalarUb = 0, macs = 0;
   uint32_t ubPeak = 0;
 };
@@ -114,6 +115,7 @@ struct Run {
   uint64_t tilingKey = 0;
   double hbmRate = 1e9, l2Rate = 1e9;  // bytes per cycle of HBM and of L2 for one core while all cores move data
   bool fits = true;                    // all arguments fit into L2
+  double cores = 1;                    // that run blocks at the same time
   uint32_t moved = 0, reach = 0;       // lines moved so far, and the number of them that L2 keeps for a block
   uint8_t* workspace = nullptr;
   uint64_t workspaceBytes = 0;         // requested by the host code
@@ -149,6 +151,7 @@ class Core {
   double started[PIPES] = {};  // start of the last instruction
   double late[PIPES] = {};  // arrival time of the last copy's data; the pipe continues earlier
   uint32_t cold = 0;        // lines moved before the start of this block
+  uint64_t copiesIn = 0;    // copies from global memory so far
   double finished(int pipe) const { return std::max(time[pipe], late[pipe]); }
   uint32_t clock[PIPES][PIPES], epoch[PIPES];
   Event events[PIPES][PIPES][8];
@@ -160,6 +163,10 @@ class Core {
   void scalar(double cycles) {
     time[S] += cycles;
     counts.busy[S] += cycles;
+  }
+  void startLibrary() {  // no pipe works
+    time[S] += chip().matmul_start;
+    counts.library += chip().matmul_start;
   }
   void raise(Event& event, int from);
   void wait(const Event& event, int pipe);

@@ -144,6 +144,7 @@ struct Totals {
     all.scalarUb += c.scalarUb;
     all.macs += c.macs;
     all.ubPeak = std::max(all.ubPeak, c.ubPeak);
+    all.library = std::max(all.library, c.library);
     longest = std::max(longest, c.end);
     sum += c.end;
     ran++;
@@ -342,6 +343,9 @@ std::string number(const char* key, double value) {
   return text;
 }
 
+// A kernel with vector and cube cores starts later, the more blocks it has.
+double cubeStart(const Launch& wanted) { return entry().isMix ? chip().cube_start * std::min(double(wanted.blockDim), chip().aic_cores) : 0; }
+
 void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll, double cycles) {
   const Counts& c = totals.all;
   std::string out = "{\"op\":" + quoted(wanted.op) + ",";
@@ -354,6 +358,7 @@ void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll
   out += number("vec_instr", double(c.vectorCalls)) + number("mte_instr", double(c.copies)) + number("mte2_bytes", double(c.bytesIn));
   out += number("mte3_bytes", double(c.bytesOut)) + number("scalar_gm", double(c.scalarGm)) + number("scalar_gm_miss", double(c.scalarGmMiss));
   out += number("scalar_ub", double(c.scalarUb)) + number("macs", double(c.macs)) + number("end", totals.sum);
+  out += number("cube_start", cubeStart(wanted)) + number("library_start", c.library);
   out += "\"busy\":{";
   for (int pipe = 0; pipe < PIPES; pipe++) {
     char text[64];
@@ -415,8 +420,8 @@ void launch(const Launch& wanted) {
   }
   bool isExtrapolated = !choice().isWhole() && totals.ran < vectorBlocks + cubeBlocks;
   countParts(totals);
-  writeReport(wanted, totals, vectorBlocks + cubeBlocks,
-              isExtrapolated ? totals.extrapolated(wanted.blockDim, coresPerWave()) : totals.cycles(vectorBlocks, cubeBlocks));
+  double cycles = isExtrapolated ? totals.extrapolated(wanted.blockDim, coresPerWave()) : totals.cycles(vectorBlocks, cubeBlocks);
+  writeReport(wanted, totals, vectorBlocks + cubeBlocks, cycles + cubeStart(wanted));
 }
 
 }  // namespace simulator

@@ -1,8 +1,9 @@
 // The library's Matmul: a vector core requests the product of two matrices from its cube core, complete or tile by tile.
-// The simulator does not execute the intermediate steps of the cube (L1, L0); its time is that of the multiplications or of the traffic.
+// The simulator does not execute the intermediate steps of the cube (L1, L0); matmul_cost.h has their time.
 #pragma once
 #include "../include/kernel_tiling/kernel_tiling.h"
 #include "matmul_config.h"
+#include "matmul_cost.h"
 #include "matrices.h"
 #include "queues.h"
 
@@ -41,6 +42,7 @@ class MatmulImpl {
   void Init(const TCubeTiling* cubeTiling, TPipe* = nullptr) {
     if (!cubeTiling) return;
     shape = *cubeTiling;
+    if (!ready) simulator::core->startLibrary();
     ready = true;
     if (shape.singleCoreM <= 0 || shape.singleCoreN <= 0 || shape.singleCoreK <= 0 || shape.baseM <= 0 || shape.baseN <= 0)
       simulator::endRun("E-MM-TILING",

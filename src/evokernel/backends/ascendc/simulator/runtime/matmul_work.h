@@ -187,35 +187,50 @@ void put(DstT* into, const simulator::Layout& to, int row, int column, int rows,
 
 // ---- cost
 
-// The time of the multiplications at the cube's rate or of the tile traffic, whichever is longer, plus the output. If both vector cores of a block
-// use its cube, the launch adds the time of the other one.
+// If both vector cores of a block use its cube, the launch adds the time of the other one. A cube core has the bandwidth share of two vector cores.
 void charge(int rows, int columns, bool wait) {
   const simulator::Chip& chip = simulator::chip();
-  double macs = double(rows) * columns * k;
-  double rate = sizeof(SrcAT) == 4 ? chip.cube_macs_float : chip.cube_macs_half;
-  double mac = macs / rate;
-  double tilesM = (rows + shape.baseM - 1) / shape.baseM, tilesN = (columns + shape.baseN - 1) / shape.baseN;
-  double once = sizeof(SrcAT) * double(rows) * k + sizeof(SrcBT) * double(columns) * k;
-  double in = sizeof(SrcAT) * double(rows) * k * tilesN + sizeof(SrcBT) * double(columns) * k * tilesM;
-  double out = double(rows) * columns * sizeof(DstT);
-  // A cube core has the bandwidth share of two vector cores. Data that do not fit into L2 come from HBM once; tiles that are read again come from L2.
-  double pace = MM_CFG.doMultiDataLoad ? chip.matmul_bulk_bytes_per_cycle : chip.matmul_bytes_per_cycle;
-  double l2Share = std::min(pace, 2 * simulator::run.l2Rate), hbmShare = std::min(l2Share, 2 * simulator::run.hbmRate);
-  double moving = simulator::run.fits ? in / l2Share : once / hbmShare + (in - once) / l2Share;
-  double leaving = out / std::min(chip.fixpipe_bytes_per_cycle, simulator::run.fits ? 2 * simulator::run.l2Rate : 2 * simulator::run.hbmRate);
   simulator::Core& core = *simulator::core;
+  simulator::ProductCost cost = simulator::productCost(describe(rows, columns), {2 * simulator::run.l2Rate, 2 * simulator::run.hbmRate,
+                                                       !simulator::run.fits || chip.cold_l2 > 0, simulator::run.fits});
   core.scalar(chip.issue);
   double start = std::max(core.time[simulator::M], core.time[simulator::S]);
-  done = start + std::max(mac, moving + 64) + leaving;
+  done = start + cost.total;
   core.time[simulator::M] = done;
-  core.counts.macs += uint64_t(macs);
-  core.counts.bytesIn += uint64_t(in);
-  core.counts.bytesOut += uint64_t(out);
-  core.counts.busy[simulator::M] += mac;
+  core.counts.macs += uint64_t(double(rows) * columns * k);
+  core.counts.bytesIn += uint64_t(cost.bytesIn);
+  core.counts.bytesOut += uint64_t(cost.bytesOut);
   core.counts.cube += done - start;
-  core.counts.busy[simulator::MTE2] += moving;
-  core.counts.busy[simulator::FIX] += leaving;
+  core.counts.busy[simulator::M] += cost.mac;
+  core.counts.busy[simulator::MTE1] += cost.into0;
+  core.counts.busy[simulator::MTE2] += cost.into1;
+  core.counts.busy[simulator::FIX] += cost.leaving;
   if (wait) waitFor();
+}
+simulator::Product describe(int rows, int columns) const {
+  simulator::Product p;
+  constexpr bool bulk = MM_CFG.doMultiDataLoad;
+  p.rows = rows, p.columns = columns, p.depth = k;
+  p.ownRows = m, p.ownColumns = n;
+  p.baseM = shape.baseM, p.baseN = shape.baseN, p.baseK = shape.baseK > 0 ? shape.baseK : k;
+  p.stepKa = bulk ? std::max(1, int(shape.stepKa)) : 1;
+  p.stepKb = bulk ? std::max(1, int(shape.stepKb)) : 1;
+  p.isSingle = !bulk && shape.depthA1 == 1 && shape.depthB1 == 1;
+  p.outBytes = sizeof(DstT);
+  p.macs = sizeof(SrcAT) == 4 ? simulator::chip().cube_macs_float : simulator::chip().cube_macs_half;
+  p.left = factor(left, A_TYPE::format, sizeof(SrcAT), left.transposed ? std::min<double>(p.baseM, rows) : std::min(p.baseK * p.stepKa, p.depth),
+                  left.transposed ? wholeM : wholeKa, double(wholeN) / n);
+  p.right = factor(right, B_TYPE::format, sizeof(SrcBT), right.transposed ? std::min(p.baseK * p.stepKb, p.depth) : std::min<double>(p.baseN, columns),
+                   right.transposed ? wholeKb : wholeN, double(wholeM) / m);
+  return p;
+}
+static simulator::Factor factor(const Side& side, CubeFormat format, size_t bytes, double row, int64_t pitch, double sharers) {
+  simulator::Factor made;
+  made.bytes = double(bytes);
+  made.row = side.from == GM && format != CubeFormat::NZ ? row : 0;
+  made.aligned = pitch * int64_t(bytes) % 32 == 0;
+  made.sharers = std::min(std::max(1.0, std::round(sharers)), double(simulator::run.blockCount));
+  return made;
 }
 void waitFor() {
   if (simulator::core) simulator::core->time[simulator::S] = std::max(simulator::core->time[simulator::S], done);

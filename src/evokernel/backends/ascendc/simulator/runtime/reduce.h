@@ -79,7 +79,7 @@ inline void extreme(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTens
                     const Work& work, Stride by, bool calIndex, bool largest, const char* what) {
   takes<Kind<T>::floats, T>(what);
   // rounds: each reduces 64 or 128 results of the previous round to one
-  vectorCost(256ull * uint64_t(work.repeats), ACROSS, work.repeats > 1 ? 2 : 1);
+  reduceCost(256ull * uint64_t(work.repeats), ACROSS, work.repeats > 1 ? 2 : 1);
   lanesOperand(src, work, by, false, what);
   const T* from = src.data();
   uint64_t best = 0, index = 0;
@@ -146,7 +146,7 @@ inline void sumRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::LocalT
   takes<Kind<T>::floats, T>(what);
   Stride from = by.check(what);
   Work work = workOf(given, count, int(256 / sizeof(T)), what);
-  vectorCost(256ull * uint64_t(work.repeats), ACROSS);
+  reduceCost(256ull * uint64_t(work.repeats), ACROSS);
   lanesOperand(src, work, from, false, what);
   for (int r = 0; r < work.repeats; r++) {
     const T sum = T(treeSum(src.data(), work.of(r), r, from));
@@ -162,7 +162,7 @@ inline void extremeRepeats(const AscendC::LocalTensor<T>& dst, const AscendC::Lo
   Stride from = by.check(what);
   constexpr int width = int(256 / sizeof(T));
   Work work = workOf(given, count, width, what);
-  vectorCost(256ull * uint64_t(work.repeats), ACROSS);
+  reduceCost(256ull * uint64_t(work.repeats), ACROSS);
   lanesOperand(src, work, from, false, what);
   T best = T(0);
   for (int r = 0; r < work.repeats; r++) {
@@ -203,7 +203,7 @@ inline void reduceBlocks(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
   Stride from = by.check(what);
   constexpr int perBlock = int(32 / sizeof(T));
   Work work = workOf(given, count, int(256 / sizeof(T)), what);
-  vectorCost(256ull * uint64_t(work.repeats), sizeof(T) == 4 ? 1 : ACROSS);
+  reduceCost(256ull * uint64_t(work.repeats), sizeof(T) == 4 ? 1 : ACROSS);
   lanesOperand(src, work, from, false, what);
   if (dst.address % (8 * sizeof(T)))
     reportViolation("E-UB-ALIGN", "%s: the destination address %u is not a multiple of %zu bytes", what, inSpace(dst.address), 8 * sizeof(T));
@@ -222,7 +222,7 @@ inline void sumPairs(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
   Stride from = by.check(what);
   constexpr int width = int(256 / sizeof(T));
   Work work = workOf(given, count, width, what);
-  vectorCost(256ull * uint64_t(work.repeats), 1);
+  reduceCost(256ull * uint64_t(work.repeats), 1);
   lanesOperand(src, work, from, false, what);
   for (int r = 0; r < work.repeats; r++)
     for (int pair = 0; pair < width / 2; pair++) {
@@ -242,7 +242,7 @@ inline void sumOfAll(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
   takes<Kind<T>::floats, T>(what);
   Stride from = Strides{1, 1, srcRepStride}.check(what);
   Work work = given.counted ? workOf(given, 1, int(256 / sizeof(T)), what) : Work{given.mask, given.mask, count};
-  vectorCost(256ull * uint64_t(work.repeats), ACROSS, work.repeats > 1 ? 2 : 1);
+  reduceCost(256ull * uint64_t(work.repeats), ACROSS, work.repeats > 1 ? 2 : 1);
   lanesOperand(src, work, from, false, what);
   std::vector<T> sums;
   for (int r = 0; r < work.repeats; r++) sums.push_back(T(treeSum(src.data(), work.of(r), r, from)));
@@ -279,7 +279,7 @@ inline void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, cons
   if (isSetMask) simulator::forgetMask();
   if (simulator::nothing(int64_t(elements), what)) return;
   simulator::Work work = simulator::workOf({simulator::Mask(), elements, true}, 1, int(256 / sizeof(T)), what);
-  simulator::vectorCost(elements * sizeof(T), simulator::ACROSS);
+  simulator::reduceCost(elements * sizeof(T), simulator::ACROSS);
   simulator::source(simulator::V, src, elements * sizeof(T), what);
   float sum = 0;
   for (int r = 0; r < work.repeats; r++) sum += simulator::treeSum(src.data(), work.of(r), r, {1, 8});

@@ -290,6 +290,12 @@ inline void vectorCost(uint64_t bytes, double cyclesPerRepeat, int instructions 
   core->issue(V, instructions * chip().vector_start + repeats * cyclesPerRepeat);
 }
 
+// The same for an instruction that combines lanes.
+inline void reduceCost(uint64_t bytes, double cyclesPerRepeat, int instructions = 1) {
+  core->counts.vectorCalls += uint64_t(instructions);
+  core->issue(V, instructions * chip().reduce_start + double((bytes + 255) / 256) * cyclesPerRepeat);
+}
+
 // The hardware reads two sources in one cycle only if they are in different bank groups: 256 bytes apart, modulo 512.
 template <typename T, typename U> inline double twoSources(const AscendC::LocalTensor<T>& one, const AscendC::LocalTensor<U>& other) {
   return ((one.address - other.address) & 511) == 256 || one.address == other.address ? 1.0 : 2.0;

@@ -16,6 +16,14 @@ constexpr double WORTH_KNOWING = 1.1;
 std::vector<Lazy<uint32_t>> kept;
 double footprint = 0;
 
+struct Lead {  // the start of a copy of the first block, and the number of blocks with the same copy
+  uintptr_t sector;
+  double blocks;
+};
+constexpr size_t LEADS = 1 << 16;
+std::vector<Lead> leads;
+int64_t leader = -1, readers = 0;  // the first block with a copy; blocks with copies so far
+
 void refit() { run.fits = footprint < chip().l2_share * chip().l2_bytes; }
 
 }  // namespace
@@ -27,9 +35,13 @@ void shareMemory(double bytes, double cores, bool together) {
   run.hbmRate = c.hbm_bytes_per_cycle / cores;
   run.l2Rate = c.l2_bytes_per_cycle / cores;
   run.moved = 0;
+  run.cores = cores;
+  leads.clear();
+  leader = -1;
+  readers = 0;
   run.reach = uint32_t(c.l2_share * c.l2_bytes / LINE / (together ? 1 : cores));
   kept.clear();
-  if (run.fits) return;
+  if (run.fits && !c.cold_l2) return;
   for (Region& region : run.regions) {
     kept.emplace_back((region.high - region.low) / LINE + 2, true);
     region.lines = kept.back().get();
@@ -50,7 +62,7 @@ void passBy(const Region* region, bool past) {
 
 double beyondL2(const Traffic& rows, bool writes) {
   if (rows.region && rows.region->past) return rows.bytes();
-  if (run.fits) return 0;
+  if (run.fits && (writes || !chip().cold_l2)) return 0;
   if (!rows.region || !rows.region->lines || !rows.length) return rows.bytes();
   double missed = 0;
   for (uint64_t row = 0; row < rows.count; row++) {
@@ -73,6 +85,20 @@ double spread(const Traffic& rows) {
   return double(touched) / double(needed * rows.count);
 }
 
+double readersOf(const Traffic& rows) {
+  uint64_t index = core->copiesIn++;
+  if (!index) readers++;
+  if (leader < 0) leader = core->blockIndex;
+  if (index >= LEADS) return 1;
+  uintptr_t sector = rows.region ? (rows.region->low + rows.offset) / SECTOR : 0;
+  if (core->blockIndex == leader) {
+    leads.push_back({sector, 1});
+    return 1;
+  }
+  if (!sector || index >= leads.size() || leads[index].sector != sector) return 1;
+  return std::max(1.0, ++leads[index].blocks / double(readers) * run.cores);
+}
+
 // Its data arrive after the memory latency, at the rate of the core, and not before the traffic of all cores allows it; the next copy starts earlier.
 void Core::move(int pipe, const Traffic& rows) {
   const Chip& c = chip();
@@ -80,11 +106,13 @@ void Core::move(int pipe, const Traffic& rows) {
   double bytes = rows.bytes(), outside = beyondL2(rows, pipe != MTE2);
   double slower = std::min(c.unaligned_gm, spread(rows));
   if (slower > WORTH_KNOWING) addNote("W-GM-512", "copies of %llu bytes do not start at multiples of 512 bytes", (unsigned long long)rows.length);
+  if (pipe == MTE2) slower *= 1 + c.same_address * (readersOf(rows) - 1);
+  if (rows.region && rows.region->past) outside += c.bypass_request * double(rows.count);
   time[S] += c.issue;
   double start = started[pipe] = std::max(time[pipe], time[S]), latency = c.copy(0);
   hbmPort += slower * outside / run.hbmRate;
   l2Port += slower * bytes / run.l2Rate;
-  double stream = slower * ((bytes - outside) / c.longCopyRate() + outside / c.core_hbm_bytes_per_cycle);
+  double stream = slower * (std::max(0.0, bytes - outside) / c.longCopyRate() + outside / c.core_hbm_bytes_per_cycle);
   double alone = std::max(slower * c.copy(bytes), outside > 0 ? latency + stream : 0.0);
   double end = std::max({start + alone, hbmPort, l2Port, late[pipe]});
   counts.busy[pipe] += end - std::max(start, std::min(late[pipe], end));

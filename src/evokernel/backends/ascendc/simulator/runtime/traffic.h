@@ -27,4 +27,7 @@ double beyondL2(const Traffic& rows, bool writes);
 // The number of 512-byte sectors that a copy touches, divided by the number for aligned addresses.
 double spread(const Traffic& rows);
 
+// The number of cores that read the same address with the same copy of their blocks, estimated from the blocks so far.
+double readersOf(const Traffic& rows);
+
 }  // namespace simulator

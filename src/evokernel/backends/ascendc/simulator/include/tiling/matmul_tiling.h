@@ -183,6 +183,13 @@ class MatmulApiTilingBase {
     usedN_ = pieces(n_, singleN_);
   }
 
+  // Base blocks of each factor that a copy fetches along the depth: two copies fit into L1.
+  int blocksInL1() const {
+    int each = 1, needed = pieces(singleK_, baseK_);
+    while (each < needed && 4.0 * each * (baseM_ + baseN_) * baseK_ * elementBytes_ <= simulator::chip().l1_bytes) each *= 2;
+    return each;
+  }
+
   void fill(AscendC::tiling::TCubeTiling& tiling) const {
     tiling.usedCoreNum = usedM_ * usedN_;
     tiling.M = wholeM_;
@@ -195,8 +202,9 @@ class MatmulApiTilingBase {
     tiling.baseM = baseM_;
     tiling.baseN = baseN_;
     tiling.baseK = baseK_;
-    tiling.depthA1 = tiling.depthB1 = 2;
-    tiling.stepM = tiling.stepN = tiling.stepKa = tiling.stepKb = 1;
+    tiling.stepM = tiling.stepN = 1;
+    tiling.stepKa = tiling.stepKb = blocksInL1();
+    tiling.depthA1 = tiling.depthB1 = 2 * tiling.stepKa;
     tiling.isBias = bias_;
     tiling.iterateOrder = firstN_;
     tiling.dbL0A = tiling.dbL0B = 2;
