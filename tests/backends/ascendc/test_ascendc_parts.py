@@ -216,6 +216,31 @@ def test_loop_over_all_elements_is_cut_at_the_time_limit(built_rows):
     assert report["cycles"] == pytest.approx(1000 * small["report"]["cycles"], rel=0.02)
 
 
+def test_raw_pointers_to_tensors_are_refused(tmp_path):
+    signature = sample_signature()
+    folder = build_parts(sample_files("no_latency-raw-pointers"), signature, tmp_path)
+    found = call_in_child(folder, "locate_parts", signature, positions=[0.0])
+    assert found["error"][1].split("\t")[1] == "E-PART-RAW"
+
+
+def test_branches_on_data_between_blocks_that_wait_are_refused(tmp_path):
+    right = sample_files("good-sync-all")["kernel.asc"]
+    text = right.replace("    SyncAll();", "    if (xGm.GetValue(0) == 0.0f) Trap();\n    SyncAll();")
+    assert text != right
+    signature = sample_signature(1 << 18, 1024)
+    found = call_in_child(build_parts({"kernel.asc": text}, signature, tmp_path), "locate_parts", signature, positions=[0.0])
+    assert found["error"][1].split("\t")[1] == "E-PART-SIZE"
+
+
+def test_binding_that_copies_a_large_tensor_is_refused(tmp_path):
+    right = sample_files("good-six-parts")["kernel.txt"]
+    text = right.replace("empty_like(x)", "empty_like(x.clone())")
+    assert text != right
+    signature = sample_signature(1 << 16, 512)
+    found = call_in_child(build_parts({"kernel.txt": text}, signature, tmp_path), "locate_parts", signature, positions=[0.0])
+    assert found["error"][1].split("\t")[1] == "E-PART-HOST"
+
+
 def test_ranges_are_merged_cut_and_complemented():
     assert merge_ranges(((0, 2), (6, 8)), ((2, 3), (7, 9))) == ((0, 3), (6, 9))
     assert list_gaps(((0, 2), (6, 8)), 10) == ((2, 6), (8, 10))

@@ -16,7 +16,8 @@ from evokernel.backends.native.toolchain import find_compiler
 
 HERE = Path(__file__).parent / "vector_api"
 RUNTIME = build.SIMULATOR_FOLDER / "runtime"
-SOURCES = [*sorted(HERE.glob("*.cpp")), RUNTIME / "core.cpp", RUNTIME / "diagnose.cpp", RUNTIME / "traffic.cpp", RUNTIME / "writers.cpp"]
+RUNTIME_PARTS = ("core", "diagnose", "parts", "traffic", "writers", "written")
+SOURCES = [*sorted(HERE.glob("*.cpp")), *(RUNTIME / f"{name}.cpp" for name in RUNTIME_PARTS)]
 FAST, HARDWARE, STRICT = range(3)
 SLOT = 24 * 1024
 FLOATS = ("float32", "float16")

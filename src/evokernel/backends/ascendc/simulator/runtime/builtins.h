@@ -2,6 +2,7 @@
 #pragma once
 #include "convert.h"
 #include "fill.h"
+#include "gather.h"
 #include "mask.h"
 #include "queues.h"
 #include "reduce_repeat.h"
