@@ -218,7 +218,7 @@ class Trial:
         input_bytes = timed_slots * bench_input_bytes + sum(compute_span_bytes(case.inputs) for case in cases)
         output_bytes = timed_slots * bench_output_bytes + sum(compute_span_bytes(case.outputs) for case in cases)
         self.arena = arena or Arena(input_bytes, output_bytes, seed_from_text(f"{self.seed}/poison"))
-        copies = 0 if self.is_run_in_parts else 4  # of the timed tensors, made by the kernel
+        copies = 2 if self.is_run_in_parts else 4  # of the timed tensors: address space that a simulator reserves, or a kernel allocates
         memory_bytes = (
             2 * input_bytes
             + output_bytes
