@@ -40,7 +40,7 @@ tiles of a batch lie at random places inside what its parts write."""
 MAX_NEEDED_BYTES, MAX_TILE_BYTES = 1 << 30, 3 << 30
 """The inputs that are drawn for all tiles of a candidate, and for a single one; above the latter a task cannot be checked."""
 FIRST_POSITIONS = (0.0, 1.0)
-BUDGET_S, MAX_BATCHES, MAX_POSITIONS = 3.0, 4, 16
+BUDGET_S, MAX_BATCHES, MAX_POSITIONS = 2.0, 3, 16
 """Further parts are run until this time is spent; each batch has at most this many parts."""
 MAX_SHOWN = 5
 
