@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 LEVELS = ("fast", "hardware", "strict")
-ABSENT, TENSOR, INTEGER, NUMBER, BOOLEAN = range(5)
+ABSENT, TENSOR, INTEGER, NUMBER, BOOLEAN, INTEGERS, TEXT, TENSORS, NUMBERS = range(9)
 MAX_AXES = 8
 
 
@@ -67,7 +67,7 @@ class AscendcKernel:
         self.keep_alive += [arguments, outputs]
         count = len(arguments.outputs)
         if self.plan["function"]:
-            call_arguments = argument_array([bound_argument(one, tensors, numbers) for one in self.plan["call"]])
+            call_arguments = argument_array([self.bound_argument(one, tensors, numbers) for one in self.plan["call"]])
             function = self.plan["function"].encode()
             return lambda: self.raise_for_error(
                 self.simulator.simulator_call(function, call_arguments, len(call_arguments), outputs, count)
@@ -76,6 +76,26 @@ class AscendcKernel:
         return lambda: self.raise_for_error(
             self.simulator.simulator_run(name, inputs, len(tensors), attributes, len(numbers), outputs, count)
         )
+
+    def bound_argument(self, specification: Sequence[Any], tensors: Sequence[Argument], numbers: Sequence[Argument]) -> Argument:
+        """Resolve an argument of a bound function, written as in `CallArgument` of project.py."""
+        kind, *rest = specification
+        if kind in ("tensor", "number"):
+            return (tensors if kind == "tensor" else numbers)[int(rest[0])]
+        if kind == "tensors":
+            return self.list_argument(TENSORS, argument_array([tensors[int(index)] for index in rest]), len(rest))
+        if kind == "text":
+            encoded = rest[0].encode()
+            return self.list_argument(TEXT, ctypes.create_string_buffer(encoded), len(encoded))
+        if kind in ("ints", "floats"):
+            element = ctypes.c_int64 if kind == "ints" else ctypes.c_double
+            return self.list_argument(INTEGERS if kind == "ints" else NUMBERS, (element * len(rest))(*rest), len(rest))
+        return scalar_argument(kind, rest[0]) if rest else Argument(kind=ABSENT)
+
+    def list_argument(self, kind: int, elements: ctypes.Array[Any], length: int) -> Argument:
+        """An argument that refers to the memory of its elements, which live as long as the kernel."""
+        self.keep_alive.append(elements)
+        return Argument(kind=kind, data=ctypes.addressof(elements), integer=length)
 
     def raise_for_error(self, failed: int) -> None:
         """Raise the simulator's error of a failed call."""
@@ -102,14 +122,3 @@ def tensor_argument(array: Array) -> Argument:
 def scalar_argument(kind: str, value: float) -> Argument:
     """A scalar argument of the signature."""
     return Argument(kind={"int": INTEGER, "float": NUMBER, "bool": BOOLEAN}[kind], integer=int(value), number=float(value))
-
-
-def bound_argument(specification: Sequence[Any], tensors: Sequence[Argument], numbers: Sequence[Argument]) -> Argument:
-    """Resolve an argument of a bound function.
-
-    Specifications are `["tensor", 0]`, `["number", 1]`, `["int", 3]`, `["float", 0.5]`, `["bool", true]` and `["absent"]`.
-    """
-    kind, *rest = specification
-    if kind in ("tensor", "number"):
-        return (tensors if kind == "tensor" else numbers)[int(rest[0])]
-    return scalar_argument(kind, rest[0]) if rest else Argument(kind=ABSENT)

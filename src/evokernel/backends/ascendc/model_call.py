@@ -81,6 +81,8 @@ def positional_arguments(bound: BoundFunction, signature: Signature) -> tuple[Ca
 
     If the function also takes tensors of the module, they follow the arguments of forward: by name if all names match, else in order.
     """
+    if any(parameter.kind == "tensors" for parameter in bound.parameters):
+        raise CandidateError("unsupported", f"{bound.name} takes a list of tensors: name its elements in the call, as in {bound.name}([a, b])")
     tensor_parameters = [parameter for parameter in bound.parameters if parameter.kind == "tensor"]
     required_count = sum(not parameter.is_optional for parameter in tensor_parameters)
     order = list(range(len(signature.inputs)))
@@ -244,7 +246,19 @@ class ModelReader:
             return self.evaluate_call(node, names)
         if isinstance(node, ast.ListComp | ast.GeneratorExp):
             return self.evaluate_comprehension(node, names)
+        if isinstance(node, ast.List | ast.Tuple):
+            return self.evaluate_list(node, names)
         return None
+
+    def evaluate_list(self, node: ast.List | ast.Tuple, names: Mapping[str, SymbolValue]) -> SymbolValue | None:
+        """A list of tensors, of integers or of floats."""
+        items = [self.evaluate(element, names) for element in node.elts]
+        arguments = [item.argument for item in items if isinstance(item, ArgumentValue)]
+        kinds = {argument[0] for argument in arguments}
+        if not items or len(arguments) != len(items) or not (kinds <= {"int", "float", "bool"} or kinds == {"tensor"}):
+            return None
+        kind = "tensors" if kinds == {"tensor"} else "floats" if "float" in kinds else "ints"
+        return ArgumentValue((kind, *(argument[1] for argument in arguments)))
 
     @staticmethod
     def evaluate_constant(node: ast.expr) -> SymbolValue | None:
@@ -310,7 +324,7 @@ class ModelReader:
             value = self.evaluate(argument.value if isinstance(argument, ast.Starred) else argument, names)
             if isinstance(argument, ast.Starred) and isinstance(value, AllArguments) and len(node.args) == 1:
                 return OperatorCall(name, positional_arguments(bound, self.signature))
-            if isinstance(argument, ast.Starred) or not isinstance(value, ArgumentValue):
+            if isinstance(argument, ast.Starred) or not isinstance(value, ArgumentValue | str):
                 raise self.unsupported_statement(argument)
-            arguments.append(value.argument)
+            arguments.append(("text", value) if isinstance(value, str) else value.argument)
         return OperatorCall(name, tuple(arguments))

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from evokernel.core.records import Signature
 
 CallArgument = tuple[str | float, ...]
-"""One argument of a bound function: ("tensor", 0), ("number", 1), ("int", 3), ("float", 0.5), ("bool", True) or ("absent",)."""
+"""One argument of a bound function: ("tensor", 0), ("number", 1), ("int", 3), ("float", 0.5), ("bool", True), ("text", "none"),
+("tensors", 0, 1), ("ints", 1, 2), ("floats", 0.5, 1.0) or ("absent",)."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,15 @@ def match_operator_and_kernel(operators: Sequence[str], kernels: Mapping[str, Se
 
 
 def assemble_project(
-    files: Mapping[str, str], signature: Signature, kernel: str, hosts: tuple[str, ...], op: str, entry: KernelEntry
+    files: Mapping[str, str],
+    signature: Signature,
+    kernel: str,
+    hosts: tuple[str, ...],
+    op: str,
+    entry: KernelEntry,
+    call: Sequence[CallArgument] = (),
 ) -> Project:
-    """Create a Project with the properties parsed from its sources."""
+    """Create a Project with the properties parsed from its sources; `call` are the arguments of the call through a binding, if any."""
     sources = dict(files)
     if not entry.has_c_linkage:
         raise CandidateError(
@@ -82,7 +89,7 @@ def assemble_project(
         kernel_file=kernel,
         host_files=hosts,
         tiling_struct=source_parser.find_tiling_class(sources.values(), op),
-        dtypes=resolve_dtypes(source_parser.parse_op_definition(sources.values()), signature),
+        dtypes=resolve_dtypes(source_parser.parse_op_definition(sources.values()), signature, call),
     )
 
 
@@ -107,13 +114,24 @@ def ensure_tiling_header(files: dict[str, str], kernel: str) -> str:
     return header_name
 
 
-def resolve_dtypes(definition: source_parser.OpDefinition, signature: Signature) -> dict[str, str]:
+def called_input_types(signature: Signature, call: Sequence[CallArgument]) -> list[str | None]:
+    """Element types of the tensors that a call passes, in order: one for a list, None for an absent argument."""
+    tensors = (*signature.inputs, *signature.params)
+    if not call:
+        return [TYPES[tensor.dtype][0] for tensor in tensors]
+    first_tensors = [argument for argument in call if argument[0] in ("tensor", "tensors", "absent")]
+    return [TYPES[tensors[int(argument[1])].dtype][0] if len(argument) > 1 else None for argument in first_tensors]
+
+
+def resolve_dtypes(
+    definition: source_parser.OpDefinition, signature: Signature, call: Sequence[CallArgument] = ()
+) -> dict[str, str]:
     """C++ types of inputs and outputs, by upper-case name.
 
     The n-th types of an OpDef belong together, so this takes the column that matches the signature. Without such a column each tensor
     has the type of the signature if the OpDef lists it, else the first listed type.
     """
-    input_types = [TYPES[tensor.dtype][0] for tensor in (*signature.inputs, *signature.params)]
+    input_types = called_input_types(signature, call)
     output_types = [TYPES[tensor.dtype][0] for tensor in signature.outputs]
     pairs = [
         *zip_longest(definition.inputs, input_types[: len(definition.inputs)]),

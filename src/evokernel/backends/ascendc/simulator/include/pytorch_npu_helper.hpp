@@ -18,11 +18,21 @@ inline Operand commandOperand(const std::vector<int64_t>& list) {
   return made;
 }
 inline Operand commandOperand(const at::IntArrayRef& list) { return commandOperand(list.vec()); }
-inline Operand commandOperand(const at::TensorList&) {
+inline Operand commandOperand(const std::vector<double>& list) {
   Operand made;
-  made.kind = Operand::TENSORS;
+  made.kind = Operand::NUMBERS;
+  made.numbers = list;
   return made;
 }
+inline Operand commandOperand(const std::vector<float>& list) { return commandOperand(std::vector<double>(list.begin(), list.end())); }
+inline Operand commandOperand(const at::ArrayRef<double>& list) { return commandOperand(list.vec()); }
+inline Operand commandOperand(const std::vector<at::Tensor>& list) {
+  Operand made;
+  made.kind = Operand::TENSORS;
+  for (const at::Tensor& one : list) made.items.push_back(commandOperand(one));
+  return made;
+}
+inline Operand commandOperand(const at::TensorList& list) { return commandOperand(list.vec()); }
 template <class T>
 std::enable_if_t<std::is_arithmetic<T>::value, Operand> commandOperand(T value) {
   Operand made = operandOf(value);

@@ -56,6 +56,23 @@ Operand operand(const SimulatorArgument& given) {
   made.data = given.data;
   made.integer = given.integer;
   made.number = given.number;
+  size_t length = static_cast<size_t>(given.integer);
+  switch (made.kind) {
+    case Operand::INTEGERS:
+      made.shape.assign(static_cast<const int64_t*>(given.data), static_cast<const int64_t*>(given.data) + length);
+      break;
+    case Operand::NUMBERS:
+      made.numbers.assign(static_cast<const double*>(given.data), static_cast<const double*>(given.data) + length);
+      break;
+    case Operand::TEXT:
+      made.text.assign(static_cast<const char*>(given.data), length);
+      break;
+    case Operand::TENSORS:
+      for (size_t i = 0; i < length; i++) made.items.push_back(operand(static_cast<const SimulatorArgument*>(given.data)[i]));
+      break;
+    default:
+      break;
+  }
   return made;
 }
 
@@ -138,7 +155,7 @@ void addBound(const char* name, BoundFunction function, std::vector<std::string>
 }
 
 void wrongArgument(const char* wanted, const Operand& given) {
-  static const char* const KINDS[] = {"nothing", "a tensor", "an int", "a float", "a bool", "a list of ints", "a text", "a list of tensors"};
+  static const char* const KINDS[] = {"nothing", "a tensor", "an int", "a float", "a bool", "a list of ints", "a text", "a list of tensors", "a list of floats"};
   endRun("E-BIND-ARGS", "the bound function takes %s, but gets %s", wanted, KINDS[given.kind]);
 }
 
@@ -161,19 +178,31 @@ Operand commandOperand(const at::Tensor& tensor) {
   return made;
 }
 
+std::vector<at::Tensor> tensorsOf(const Operand& given) {
+  std::vector<at::Tensor> made;
+  if (given.kind == Operand::TENSOR) return {tensorOf(given)};
+  if (given.kind != Operand::TENSORS) wrongArgument("a list of tensors", given);
+  for (const Operand& one : given.items) made.push_back(tensorOf(one));
+  return made;
+}
+
 }  // namespace simulator
 
 namespace simulator {
+
+static uint64_t bytesOf(const Operand& tensor) {
+  uint64_t bytes = static_cast<uint64_t>(ge::GetSizeByDataType(tensor.type));
+  for (int64_t size : tensor.shape) bytes *= static_cast<uint64_t>(size);
+  return bytes;
+}
 
 static void begin(const std::vector<Operand>& given, const std::vector<Operand>& outputs) {
   call().number++;
   call().bytes.clear();
   for (const std::vector<Operand>* list : {&given, &outputs})
     for (const Operand& one : *list) {
-      if (one.kind != Operand::TENSOR) continue;
-      uint64_t bytes = static_cast<uint64_t>(ge::GetSizeByDataType(one.type));
-      for (int64_t size : one.shape) bytes *= static_cast<uint64_t>(size);
-      call().bytes.push_back(bytes);
+      if (one.kind == Operand::TENSOR) call().bytes.push_back(bytesOf(one));
+      for (const Operand& item : one.items) call().bytes.push_back(bytesOf(item));
     }
 }
 

@@ -100,6 +100,13 @@ Operands grouped(const ops::OpDef& op, const ops::Entries<ops::OpParamDef>& para
   return found;
 }
 
+// The operands of EXEC_NPU_CMD: one for each parameter, a list for each list.
+Operands splitLists(const std::vector<Operand>& operands) {
+  Operands found;
+  for (const Operand& one : operands) found.push_back(one.kind == Operand::TENSORS ? one.items : std::vector<Operand>{one});
+  return found;
+}
+
 // Trailing optional attributes may be omitted too.
 std::vector<Operand> completed(const ops::OpDef& op, std::vector<Operand> attributes) {
   const auto& defined = op.simulatorAttributes();
@@ -160,8 +167,6 @@ Buffer buffer(const Operand& operand, const std::string& name, bool writable) {
 
 void checkInput(const ops::OpDef& op, const ops::OpParamDef& parameter, const Operand& operand) {
   const char* name = parameter.simulatorName().c_str();
-  if (operand.kind == Operand::TENSORS)
-    endRun("E-OP-DYNAMIC", "input '%s' of %s is a list of tensors, which the simulator does not support through a binding", name, op.simulatorType().c_str());
   if (operand.kind == Operand::ABSENT && parameter.simulatorOption() != ops::OPTIONAL)
     endRun("E-OP-ARGS", "input '%s' of %s is required, but the call does not pass it (aclnn 161001)", name, op.simulatorType().c_str());
   if (operand.kind != Operand::ABSENT && operand.kind != Operand::TENSOR)
@@ -171,12 +176,19 @@ void checkInput(const ops::OpDef& op, const ops::OpParamDef& parameter, const Op
          static_cast<unsigned long long>(bytesOf(operand)), static_cast<unsigned long long>(MOST_VALUES));
 }
 
+void checkListLength(const ops::OpDef& op, const ops::OpParamDef& parameter, size_t count) {
+  if (count == 1 || parameter.simulatorOption() == ops::DYNAMIC) return;
+  endRun("E-OP-ARGS", "'%s' of %s is one tensor, but the call passes a list of %zu: set ParamType(DYNAMIC) in its OpDef", parameter.simulatorName().c_str(),
+       op.simulatorType().c_str(), count);
+}
+
 void addInputs(const ops::OpDef& op, const Operands& inputs, Node& node, Launch& launch, Used& used) {
   const auto& special = configuration(op).simulatorInputs();
   for (size_t i = 0; i < inputs.size(); i++) {
     const ops::OpParamDef& parameter = inForce(*op.simulatorInputs()[i], special);
     Buffer list{nullptr, 0, parameter.simulatorName(), false};
     node.inputLists.emplace_back(node.inputs.size(), inputs[i].size());
+    checkListLength(op, parameter, inputs[i].size());
     for (const Operand& operand : inputs[i]) {
       checkInput(op, parameter, operand);
       bool present = operand.kind == Operand::TENSOR;
@@ -200,6 +212,7 @@ void addOutputs(const ops::OpDef& op, const Operands& outputs, Node& node, Launc
     const ops::OpParamDef& parameter = inForce(*op.simulatorOutputs()[i], special);
     Buffer list{nullptr, 0, parameter.simulatorName(), true};
     node.outputLists.emplace_back(node.outputs.size(), outputs[i].size());
+    checkListLength(op, parameter, outputs[i].size());
     for (const Operand& operand : outputs[i]) {
       if (operand.kind != Operand::TENSOR) endRun("E-OP-ARGS", "output '%s' of %s is not a tensor", parameter.simulatorName().c_str(), op.simulatorType().c_str());
       checkType(op, parameter, "output", operand.type);
@@ -223,6 +236,12 @@ void checkAttributeType(const ops::OpDef& op, const ops::OpAttrDef& attribute, c
   if (kind == Value::FLOAT && !isNumber && !isInteger) endRun("E-OP-ARGS", "attribute '%s' of %s is a float, but the call passes another type", name, type);
   if ((kind == Value::INT || kind == Value::BOOL) && !isInteger)
     endRun("E-OP-ARGS", "attribute '%s' of %s is %s, but the call passes another type", name, type, kind == Value::INT ? "an int" : "a bool");
+  bool isText = operand.kind == Operand::TEXT, isIntegers = operand.kind == Operand::INTEGERS, isNumbers = operand.kind == Operand::NUMBERS;
+  if (kind == Value::STRING && !isText) endRun("E-OP-ARGS", "attribute '%s' of %s is a string, but the call passes another type", name, type);
+  if ((kind == Value::LIST_INT || kind == Value::LIST_BOOL) && !isIntegers)
+    endRun("E-OP-ARGS", "attribute '%s' of %s is a list of integers, but the call passes another type", name, type);
+  if (kind == Value::LIST_FLOAT && !isNumbers && !isIntegers)
+    endRun("E-OP-ARGS", "attribute '%s' of %s is a list of floats, but the call passes another type", name, type);
   if (!operand.bytes) return;
   if (kind == Value::FLOAT && !(isNumber && operand.bytes == sizeof(double)))
     reportViolation("E-BIND-TYPE", "attribute '%s' of %s is a float: aclnn takes a double, but the binding passes another type", name, type);
@@ -242,7 +261,9 @@ void addAttributes(const ops::OpDef& op, const std::vector<Operand>& attributes,
       checkAttributeType(op, attribute, operand);
       if (operand.kind == Operand::NUMBER) value.set(operand.number);
       else value.set(operand.integer);
-      if (operand.kind == Operand::INTEGERS) value.integers = operand.shape;
+      value.integers = operand.shape;
+      value.numbers.assign(operand.numbers.begin(), operand.numbers.end());
+      if (value.kind == gert::AttributeValue::LIST_FLOAT && operand.kind == Operand::INTEGERS) value.numbers.assign(operand.shape.begin(), operand.shape.end());
       value.text = operand.text;
     }
     values.push_back(std::move(value));
@@ -346,17 +367,16 @@ void savedTiling(size_t bytes, size_t capacity, const char* name) {
   watch.savedBy = name;
 }
 
-void runOperator(const std::string& type, const std::vector<Operand>& inputs, const std::vector<Operand>& attributes,
-                 const std::vector<Operand>& outputs) {
-  ops::OpDef& op = definition(type);
+static void runGrouped(const ops::OpDef& op, const Operands& inputs, const std::vector<Operand>& attributes, const Operands& outputs) {
+  const std::string& type = op.simulatorType();
   Node node;
   node.type = type;
   Launch wanted;
   wanted.op = type;
   Used used;
-  addInputs(op, grouped(op, op.simulatorInputs(), inputs, "inputs"), node, wanted, used);
+  addInputs(op, inputs, node, wanted, used);
   addAttributes(op, completed(op, attributes), node);
-  addOutputs(op, grouped(op, op.simulatorOutputs(), outputs, "outputs"), node, wanted, used);
+  addOutputs(op, outputs, node, wanted, used);
   checkColumn(op, used);
   checkKernel(op, wanted);
   Tiling tiling;
@@ -369,6 +389,12 @@ void runOperator(const std::string& type, const std::vector<Operand>& inputs, co
   launch(wanted);
 }
 
+void runOperator(const std::string& type, const std::vector<Operand>& inputs, const std::vector<Operand>& attributes,
+                 const std::vector<Operand>& outputs) {
+  ops::OpDef& op = definition(type);
+  runGrouped(op, grouped(op, op.simulatorInputs(), inputs, "inputs"), attributes, grouped(op, op.simulatorOutputs(), outputs, "outputs"));
+}
+
 void runCommand(const char* command, const std::vector<Operand>& operands) {
   const char prefix[] = "aclnn";
   if (strncmp(command, prefix, sizeof prefix - 1)) endRun("E-OP-NAME", "EXEC_NPU_CMD(%s): the name must be aclnn followed by the operator type", command);
@@ -378,7 +404,7 @@ void runCommand(const char* command, const std::vector<Operand>& operands) {
     endRun("E-OP-ARGS", "EXEC_NPU_CMD(%s) passes %zu arguments, but its OpDef has inputs %s, attributes %s, outputs %s", command, operands.size(),
          names(op.simulatorInputs()).c_str(), names(op.simulatorAttributes()).c_str(), names(op.simulatorOutputs()).c_str());
   auto first = operands.begin();
-  runOperator(op.simulatorType(), {first, first + inputs}, {first + inputs, first + inputs + attributes}, {first + inputs + attributes, operands.end()});
+  runGrouped(op, splitLists({first, first + inputs}), {first + inputs, first + inputs + attributes}, splitLists({first + inputs + attributes, operands.end()}));
 }
 
 }  // namespace simulator
