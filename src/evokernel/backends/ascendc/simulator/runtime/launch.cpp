@@ -48,7 +48,7 @@ std::vector<Block>* blocks = nullptr;
 Block* current = nullptr;
 ucontext_t scheduler;
 
-void callEntry(void*) { entry().call(given.data()); }
+void callEntry(void*) { (core->isCube && entry().callOnCube ? entry().callOnCube : entry().call)(given.data()); }
 
 // Treats an exception of the kernel as a rule violation.
 void callKernel() {
@@ -216,8 +216,9 @@ void runInTurn(int64_t count, bool isCube, Totals& totals) {
 
 void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
   if (entry().meets || cubeBlocks) {
-    if (double(wanted.blockDim) > (entry().isMix ? chip().aic_cores : chip().aiv_cores))
-      endRun("E-SYNC-CORES", "blocks that wait for each other must all have a core at the same time, but there are %u blocks and %d cores", wanted.blockDim, int(entry().isMix ? chip().aic_cores : chip().aiv_cores));
+    double cores = entry().isMix || !vectorBlocks ? chip().aic_cores : chip().aiv_cores;
+    if (double(wanted.blockDim) > cores)
+      endRun("E-SYNC-CORES", "blocks that wait for each other must all have a core at the same time, but there are %u blocks and %d cores", wanted.blockDim, int(cores));
     runTogether(vectorBlocks, cubeBlocks, totals);
   } else {
     runInTurn(vectorBlocks, false, totals);
@@ -281,7 +282,7 @@ void pauseUntil(std::function<bool()> ready) {
 
 void launch(const Launch& wanted) {
   bool isMix = entry().isMix;
-  int64_t vectorBlocks = int64_t(wanted.blockDim) * (isMix ? 2 : 1), cubeBlocks = entry().onCube ? int64_t(wanted.blockDim) : 0;
+  int64_t vectorBlocks = entry().call ? int64_t(wanted.blockDim) * (isMix ? 2 : 1) : 0, cubeBlocks = entry().onCube ? int64_t(wanted.blockDim) : 0;
   Arguments arguments(wanted);
   watchWriters();
   run.blockCount = wanted.blockDim;
@@ -290,7 +291,8 @@ void launch(const Launch& wanted) {
   run.rawPointers = false;
   double footprint = 0;
   for (const Buffer& buffer : wanted.arguments) footprint += double(buffer.bytes);
-  shareMemory(footprint, std::min(double(vectorBlocks), chip().aiv_cores), entry().meets || cubeBlocks);
+  double cores = vectorBlocks ? std::min(double(vectorBlocks), chip().aiv_cores) : std::min(double(cubeBlocks), chip().aic_cores);
+  shareMemory(footprint, cores, entry().meets || cubeBlocks);
   given = arguments.pointers;
   if (int(given.size()) != entry().parameters)
     endRun("E-KERNEL-ARGS", "the kernel has %d parameters, but needs %zu: inputs, outputs, workspace, tiling", entry().parameters, given.size());

@@ -96,6 +96,14 @@ struct Argument<std::string> {
     return given.text;
   }
 };
+template <>
+struct Argument<const char*> {  // the text lives as long as the operands
+  static std::string type() { return "str"; }
+  static const char* get(const Operand& given) {
+    if (given.kind != Operand::TEXT) wrongArgument("str", given);
+    return given.text.c_str();
+  }
+};
 template <class T>
 struct Argument<std::optional<T>> {
   static std::string type() { return Argument<T>::type() + "?"; }
