@@ -59,9 +59,10 @@ CORE_CONSTANT = re.compile(r"=\s*g_coreType\b|<[^;{}()]*\bg_coreType\b|\bconstex
 VECTOR_CORE = re.compile(r"\bAIV\b|\bASCEND_IS_AIV\b|\b__DAV_C220_VEC__\b|\bKERNEL_TYPE_MIX_AIC_1_[12]\b")
 """CANN finds the cores of a kernel by its code: one that names no vector core runs on cube cores only."""
 CUBE_SUFFIX = "_on_cube"
-VECTOR_CORE_FLAGS = ("-fno-weak", "-DSIMULATOR_CORE=1", "-D__DAV_C220_VEC__=1")
-CUBE_CORE_FLAGS = ("-fno-weak", "-DSIMULATOR_CORE=2", "-D__DAV_C220_CUBE__=1")
-"""Without weak symbols, the instances of a template in the two objects stay apart."""
+CORE_FLAGS = ("-fno-weak",)
+"""Without weak symbols, the instances of a template in the objects of the two cores stay apart."""
+VECTOR_CORE_FLAGS = (*CORE_FLAGS, "-DSIMULATOR_CORE=1", "-D__DAV_C220_VEC__=1")
+CUBE_CORE_FLAGS = (*CORE_FLAGS, "-DSIMULATOR_CORE=2", "-D__DAV_C220_CUBE__=1")
 
 
 DTYPE_NUMBERS = {"DT_FLOAT": 0, "DT_FLOAT16": 1, "DT_INT8": 2, "DT_INT32": 3, "DT_UINT8": 4, "DT_INT16": 6, "DT_UINT16": 7, "DT_UINT32": 8}

@@ -1,7 +1,9 @@
-"""Rewrites explicit specialisations in class scope, which CANN's compiler accepts and g++ rejects, to templates that g++ accepts.
+"""Rewrites what CANN's compiler accepts in a class and g++ rejects: explicit specialisations, and constexpr constructors that leave an array
+uninitialised. Line numbers do not change.
 
 A specialisation of a member function becomes an overload that takes part only for its argument, and the primary template excludes that
-argument. A specialisation of a member class becomes a partial one with an unused parameter. Line numbers do not change.
+argument. A specialisation of a member class becomes a partial one with an unused parameter. An
+array that a constexpr constructor fills gets an initial value.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ SPECIALISATION = re.compile(r"\btemplate\s*<\s*>")
 CLASS_HEAD = re.compile(r"\b(?:class|struct|union)\b(?![^{]*\benum\b)[^;{}()=]*$|\b(?:class|struct)\b[^;{}]*:[^;{}]*$")
 FUNCTION = re.compile(r"\s*(?P<before>[^;{}()]*?)\b(?P<name>operator\s*\(\s*\)|\w+)\s*<(?P<arguments>[^;{}()<>]*)>\s*(?=\()")
 CLASS = re.compile(r"\s*(?:class|struct)\s+(?P<name>\w+)\s*<(?P<arguments>[^;{}()<>]*)>\s*(?=[{:])")
+CLASS_NAME = re.compile(r"\b(?:class|struct)\s+(\w+)\s*(?:<[^;{}]*>\s*)?(?:final\s*)?(?::(?!:)[^;{}]*)?$")
+ARRAY_MEMBER = re.compile(r"[;{}:]\s*(?!static\b|using\b|return\b|typedef\b)[A-Za-z_][\w:<>, \t]*\s\w+\s*\[[^\[\];(){}=]+\](?=\s*;)")
 PARAMETERS = r"\btemplate\s*<(?P<parameters>[^<>;{}()]*)>"
 
 
@@ -30,10 +34,11 @@ class Edit(NamedTuple):
 def rewrite_class_scope(text: str) -> str:
     """The text with its specialisations in class scope rewritten."""
     plain = source_parser.strip_inactive_code(text)
-    if len(plain) != len(text) or not SPECIALISATION.search(plain):
+    if len(plain) != len(text) or not re.search(r"\btemplate\s*<\s*>|\bconstexpr\b", plain):
         return text
     edits: list[Edit] = []
     for start, end in class_bodies(plain):
+        edits += initialise_arrays(plain, start, end)
         for match in SPECIALISATION.finditer(plain, start, end):
             if is_directly_inside(plain, start, match.start()):
                 edits += rewrite_specialisation(plain, match, start)
@@ -87,6 +92,15 @@ def rewrite_specialisation(plain: str, match: re.Match[str], body: int) -> list[
     head = f"template <{primary['parameters']}, {condition}> {special['before']}{special['name']}"
     excluded = f", std::enable_if_t<({parameter} != ({special['arguments'].strip()})), int> = 0"
     return [Edit(match.start(), special.end(), head), Edit(primary.end("parameters"), primary.end("parameters"), excluded)]
+
+
+def initialise_arrays(plain: str, start: int, end: int) -> list[Edit]:
+    """The initial values of the arrays of a class that has a constexpr constructor."""
+    head = CLASS_NAME.search(plain, max(plain.rfind(mark, 0, start - 1) for mark in ";{}") + 1, start - 1)
+    if head is None or not re.search(rf"\bconstexpr\b[^;{{}}()]*\b{head[1]}\s*\(", plain[start:end]):
+        return []
+    members = [match for match in ARRAY_MEMBER.finditer(plain, start - 1, end) if is_directly_inside(plain, start, match.end())]
+    return [Edit(match.end(), match.end(), " = {}") for match in members]
 
 
 def find_primary(plain: str, start: int, end: int, rest: str) -> re.Match[str] | None:
