@@ -2,11 +2,11 @@
 
     python benchmarks/ascendc_experts.py CHECKOUT [--names Lerp,AddRmsNorm] [--out FOLDER]
 
-CHECKOUT has the layout of NPUKernelBench: `tasks/<level>/<category>/<Operator>` with an expert's project in `answer/0` and, in `validation`,
-a reference (module.py), inputs (prepare_inputs.py), sizes (test_cases.csv) and a binding (pybind.cpp). The smallest test case with at least
-1000 elements is used. The operator is called through its binding with the arguments that the checkout's own `ModelNew` passes: tensors that
-`ModelNew` computes first become inputs. Writes experts.md and experts.json; the same command resumes, and `--again REASON` repeats the rows
-whose reason contains a text.
+CHECKOUT has the layout of NPUKernelBench: `tasks/<level>/<category>/<Operator>`, with an expert's project in `answer/0`. Its `validation`
+has a reference (module.py), inputs (prepare_inputs.py), sizes (test_cases.csv) and a binding (pybind.cpp). The smallest test case with at
+least 1000 elements is used, else the first. The operator is called through its binding, with the arguments that the checkout's own `ModelNew`
+passes: tensors that `ModelNew` computes first become inputs, and an operator that writes to its inputs gets copies. Writes experts.md and
+experts.json; the same command resumes, and `--again TEXT` repeats the rows whose reason or detail contains a text.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
 
 from evokernel.backends.ascendc import source_parser
+from evokernel.backends.ascendc.bindings import parse_bound_functions
 from evokernel.backends.ascendc.entry import TYPES
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Job, Outcome, Task
@@ -35,8 +38,16 @@ LEAST_ELEMENTS = 1000
 SKIPPED_IMPORTS = ("torch_npu", "kernel_gen_ops", "framework", "pandas")
 BINDING_MODULE = "kernel_gen_ops"
 RENAMED = {"Model": "OriginalModel", "ModelNew": "CallingModel", "get_inputs": "draw_inputs", "get_init_inputs": "draw_init_inputs"}
+WRONG_TYPE = re.compile(r"E-BIND-RESULT.*?result (?P<index>\d+) of \w+ is (?P<type>[A-Z]\w+) ")
+SCALAR_TYPES = {"Half": "float16", "Float": "float32", "Double": "float64", "BFloat16": "bfloat16", "Bool": "bool", "Byte": "uint8"}
+SCALAR_TYPES |= {"Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64"}
+HOST_ERROR = re.compile(r"E-(?:BIND|OP|TILING)-")
+"""Errors of host code, which are the same at every level."""
+HOST_BYTES = 4096
+UNUSED_INCLUDE = re.compile(r"#\s*include\s*<runtime/[^>]*>")
+"""Headers of the driver, which bindings include without calling it."""
 COMMON_HEADERS = "libs/common_include/cann-ops/src/common/inc"
-TASK = '''
+TASK = """
 import torch
 
 
@@ -108,8 +119,12 @@ class Model(torch.nn.Module):
 
     def forward(self, {parameters}):
         init, inputs = fill_tensors(self.layout, [{parameters}])
-        results = OriginalModel(*init)(*inputs)
-        outputs = [leaf for leaf in list_leaves(results) if isinstance(leaf, torch.Tensor)]
+        try:
+            results = OriginalModel(*init)(*inputs)
+        except RuntimeError:  # a reference that differentiates
+            with torch.enable_grad():
+                results = OriginalModel(*init)(*inputs)
+        outputs = [leaf.detach() for leaf in list_leaves(results) if isinstance(leaf, torch.Tensor)]
         types = [getattr(torch, name) if name else None for name in OUTPUT_TYPES] or [None]
         casts = [types[min(i, len(types) - 1)] for i in range(len(outputs))]
         return [output.to(kind) if kind else output for output, kind in zip(outputs, casts)]
@@ -117,12 +132,12 @@ class Model(torch.nn.Module):
 
 def get_inputs():
     init, inputs, _, arguments = draw_case()
-    return [tensor.detach().contiguous() for tensor in list_tensors(init, inputs, arguments)]
+    return [tensor.detach().contiguous().to("cpu") for tensor in list_tensors(init, inputs, arguments)]
 
 
 def get_init_inputs():
     return []
-'''
+"""
 MODEL = """
 import torch
 import custom_ops_lib
@@ -174,11 +189,11 @@ def clean_source(text: str) -> str:
 
 
 def read_case(path: Path) -> dict[str, Any]:
-    """The smallest test case with enough elements; numbers as the checkout reads them."""
+    """The smallest test case with enough elements, else the first one; numbers as the checkout reads them."""
     rows = list(csv.DictReader(path.read_text().splitlines(), delimiter=";"))
     cases = [{key: parse_value(value) for key, value in row.items() if key} for row in rows]
     sized = sorted(cases, key=count_elements)
-    return next((case for case in sized if count_elements(case) >= LEAST_ELEMENTS), sized[-1])
+    return next((case for case in sized if count_elements(case) >= LEAST_ELEMENTS), cases[0])
 
 
 def parse_value(text: str | None) -> Any:
@@ -206,7 +221,7 @@ def count_elements(case: dict[str, Any]) -> int:
     return largest or sizes
 
 
-def make_task(folder: Path, files: dict[str, str], workdir: Path) -> tuple[Task, str, list[str]]:
+def make_task(folder: Path, files: dict[str, str], form: CallForm, workdir: Path) -> tuple[Task, str, list[str]]:
     """The task of an operator, the function that its model calls, and the arguments of the call in Python."""
     validation = folder / "validation"
     sources = [clean_source((validation / name).read_text()) for name in ("module.py", "prepare_inputs.py")]
@@ -220,10 +235,26 @@ def make_task(folder: Path, files: dict[str, str], workdir: Path) -> tuple[Task,
     init, inputs, function, arguments = scope["draw_case"]()
     tensors = scope["list_tensors"](init, inputs, arguments)
     names = [f"t{index}" for index in range(len(tensors))]
-    fields |= {"parameters": ", ".join(names), "output_types": find_output_types(files)}
+    fields |= {"parameters": ", ".join(names), "output_types": form.output_types}
     path = workdir / f"{folder.name}.py"
     path.write_text(head + TASK.format(**fields))
-    return load_tasks(str(path))[0], function, [write_argument(argument, tensors) for argument in arguments]
+    suffix = ".clone()" if is_in_place(files) else ""
+    bound = next(iter(parse_bound_functions((validation / "pybind.cpp").read_text()).values()), None)
+    kinds = [parameter.kind for parameter in bound.parameters] if bound else []
+    numbers = [kind in ("float", "int") for kind in (*kinds, *[""] * len(arguments))]
+    arguments = [value.item() if is_number and isinstance(value, torch.Tensor) else value for value, is_number in zip(arguments, numbers)]
+    written = [write_argument(argument, tensors, suffix) for argument in arguments]
+    small = [isinstance(value, torch.Tensor) and value.nbytes <= HOST_BYTES for value in arguments]
+    if form.is_on_host:
+        written = [f"{text}.cpu()" if is_small and text.isidentifier() else text for text, is_small in zip(written, small)]
+    return load_tasks(str(path))[0], function, written
+
+
+def is_in_place(files: dict[str, str]) -> bool:
+    """Whether the operator writes to an input: it has no output, or one with the name of an input."""
+    definition = source_parser.parse_op_definition(files.values())
+    outputs = {output.name for output in definition.outputs}
+    return not outputs or any(tensor.name in outputs for tensor in definition.inputs)
 
 
 def find_output_types(files: dict[str, str]) -> list[str]:
@@ -233,14 +264,15 @@ def find_output_types(files: dict[str, str]) -> list[str]:
     return [by_code.get(output.types[0], "") if len(set(output.types)) == 1 else "" for output in definition.outputs]
 
 
-def write_argument(value: Any, tensors: list[Any]) -> str:
-    """An argument of the bound function as a Python expression."""
-    import torch
-
+def write_argument(value: Any, tensors: list[Any], suffix: str) -> str:
+    """An argument of the bound function as a Python expression. A tensor that the checkout draws for the host has a device number."""
     if isinstance(value, torch.Tensor):
-        return f"t{next(index for index, other in enumerate(tensors) if other is value)}"
+        name = f"t{next(index for index, other in enumerate(tensors) if other is value)}"
+        return f"{name}.cpu()" if value.device.index is not None else f"{name}{suffix}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(write_argument(item, tensors) for item in value)}]"
+        return f"[{', '.join(write_argument(item, tensors, suffix) for item in value)}]"
+    if hasattr(value, "item"):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
     raise Unsupported(f"the model passes a {type(value).__name__}")
@@ -268,31 +300,57 @@ def read_project(folder: Path, checkout: Path) -> dict[str, str]:
     return files
 
 
+class CallForm(NamedTuple):
+    """What the checkout does not state about a call."""
+
+    output_types: list[str]
+    """Element types that the binding returns; "" where the reference's type is right."""
+    is_on_host: bool = False
+    """Whether the binding reads the values of small tensors on the host."""
+
+
 def verify_operator(folder: Path, checkout: Path, args: argparse.Namespace, workdir: Path) -> dict[str, Any]:
-    """The row of one operator: at `strict`, and at `hardware` if it fails there."""
+    """The row of one operator, again in another form if the binding's error says so."""
     files = read_project(folder, checkout)
-    row: dict[str, Any] = {"name": folder.name, "compiled": None, "strict": False, "hardware": False, "reason": "", "detail": ""}
     if not files:
-        return row | {"reason": "no_answer", "detail": "the checkout has no expert kernel"}
-    task, function, arguments = make_task(folder, files, workdir)
-    operators = [name for text in files.values() for name in source_parser.find_operators(text)]
-    binding = (folder / "validation/pybind.cpp").read_text()
-    operator = next(iter(operators), folder.name)
-    binding = binding.replace("aclnnCustomOp", f"aclnn{operator}").replace("custom_pybind_api", function)
-    model = MODEL.format(parameters=", ".join(t.name for t in task.signature.inputs), function=function, arguments=", ".join(arguments))
-    candidate = Candidate(backend="ascendc", files=files | {"pybind.cpp": binding, "model.py": model})
+        return {"name": folder.name, "compiled": None, "reason": "no_answer", "detail": "the checkout has no expert kernel"}
+    form = CallForm(find_output_types(files))
+    row = verify_in_form(folder, files, form, args, workdir)
+    if match := WRONG_TYPE.search(row["detail"]):
+        output_types = form.output_types + [""] * (int(match["index"]) + 1 - len(form.output_types))
+        output_types[int(match["index"])] = SCALAR_TYPES[match["type"]]
+        row = verify_in_form(folder, files, form._replace(output_types=output_types), args, workdir)
+    if "the tensor is on the device: call cpu()" in row["detail"]:
+        row = verify_in_form(folder, files, form._replace(is_on_host=True), args, workdir)
+    return row
+
+
+def verify_in_form(folder: Path, files: dict[str, str], form: CallForm, args: argparse.Namespace, workdir: Path) -> dict[str, Any]:
+    """The row of one operator: at `strict`, and at `hardware` if a rule fails it there."""
+    row: dict[str, Any] = {"name": folder.name, "compiled": None, "strict": False, "hardware": False, "reason": "", "detail": ""}
+    task, candidate = make_candidate(folder, files, form, workdir)
     for level in ("strict", "hardware"):
         outcome = verify_at_level(task, candidate, level, args)
         failure = outcome.failure
         is_right = any(gate.gate == "check" and gate.passed for gate in outcome.gates)
         row |= {"compiled": outcome.is_compiled, level: is_right, f"{level}_us": outcome.latency_us}
-        row |= {f"{level}_reason": failure.reason if failure else "", f"{level}_detail": failure.detail if failure else ""}
         if is_right:
             break
-        row |= {"reason": row[f"{level}_reason"], "detail": row[f"{level}_detail"]}
-        if not outcome.is_compiled:
+        row |= {"reason": failure.reason if failure else "", "detail": failure.detail if failure else ""}
+        if not outcome.is_compiled or HOST_ERROR.match(row["detail"]):
             return row
-    return row | {"hardware": row["strict"] or row["hardware"]} | ({"reason": "", "detail": ""} if row["strict"] else {})
+    return row | {"hardware": row["strict"] or row["hardware"]}
+
+
+def make_candidate(folder: Path, files: dict[str, str], form: CallForm, workdir: Path) -> tuple[Task, Candidate]:
+    """The task of an operator, and its project with a binding and a model that calls it."""
+    task, function, arguments = make_task(folder, files, form, workdir)
+    operators = [name for text in files.values() for name in source_parser.find_operators(text)]
+    binding = UNUSED_INCLUDE.sub("", (folder / "validation/pybind.cpp").read_text())
+    operator = next(iter(operators), folder.name)
+    binding = binding.replace("aclnnCustomOp", f"aclnn{operator}").replace("custom_pybind_api", function)
+    model = MODEL.format(parameters=", ".join(t.name for t in task.signature.inputs), function=function, arguments=", ".join(arguments))
+    return task, Candidate(backend="ascendc", files=files | {"pybind.cpp": binding, "model.py": model})
 
 
 def verify_at_level(task: Task, candidate: Candidate, level: str, args: argparse.Namespace) -> Outcome:
@@ -324,7 +382,9 @@ def format_table(rows: list[dict[str, Any]]) -> str:
     lines += [f"- {count} {reason or 'right at strict'}" for reason, count in Counter(row["reason"] for row in rows).most_common()]
     lines += ["", "| operator | compiles | hardware | strict | reason | detail |", "|---|---|---|---|---|---|"]
     for row in sorted(rows, key=lambda row: (row["group"], row["name"])):
-        marks = [("yes" if row.get(key) else "no") if row["compiled"] is not None else "not run" for key in ("compiled", "hardware", "strict")]
+        marks = [
+            ("yes" if row.get(key) else "no") if row["compiled"] is not None else "not run" for key in ("compiled", "hardware", "strict")
+        ]
         detail = " ".join((row["detail"] or "").split())[:160].replace("|", "\\|")
         lines.append(f"| {row['group']}/{row['name']} | {' | '.join(marks)} | {row['reason']} | {detail} |")
     return "\n".join(lines) + "\n"
@@ -334,9 +394,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--names", default="", help="only these operators")
-    parser.add_argument("--again", default="", help="repeat the rows whose reason or detail contains this text; `all` repeats every failure")
+    parser.add_argument(
+        "--again", default="", help="repeat the rows whose reason or detail contains this text; `all` repeats every failure"
+    )
     parser.add_argument("--timeout-s", type=float, default=300)
-    parser.add_argument("--run-s", type=float, default=60, help="seconds for one launch; the simulator runs only some blocks of longer ones")
+    parser.add_argument(
+        "--run-s", type=float, default=60, help="seconds for one launch; the simulator runs only some blocks of longer ones"
+    )
     parser.add_argument("--out", type=Path, default=Path("experts"))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -353,7 +417,9 @@ def main() -> None:
             row = describe_row(folder, args.checkout, args, Path(workdir))
         rows = [other for other in rows if other["name"] != folder.name] + [row]
         json_path.write_text(json.dumps(rows, indent=1))
-        verdict = "strict" if row.get("strict") else "hardware" if row.get("hardware") else f"{row['reason']}: {row['detail'].strip()[:200]}"
+        verdict = (
+            "strict" if row.get("strict") else "hardware" if row.get("hardware") else f"{row['reason']}: {row['detail'].strip()[:200]}"
+        )
         print(f"{folder.name} ({row['seconds']} s): {verdict}", file=sys.stderr, flush=True)
     (args.out / "experts.md").write_text(format_table(rows))
     print(format_table([row for row in rows if not args.names or row["name"] in args.names.split(",")]))

@@ -144,7 +144,7 @@ def compile_and_link(path: str, project: Project, workdir: Path, timeout_s: floa
         *(f"-I{folder}" for folder in folders_of),
     ]
     kernel_source = f"{SOURCE_FOLDER}/{project.kernel_file}"
-    jobs = []
+    jobs: list[tuple[str, str, list[str]]] = []
     for entry, flags in kernel_entries(project).items():
         renamed = [] if entry == exported_entry_name(project.entry) else [f"-D{exported_entry_name(project.entry)}={entry}"]
         jobs.append((kernel_source, f"kernel{len(jobs)}.o", [*kernel_options(path, project, places, flags), *renamed]))

@@ -1,9 +1,8 @@
-"""Rewrites what CANN's compiler accepts in a class and g++ rejects: explicit specialisations, and constexpr constructors that leave an array
-uninitialised. Line numbers do not change.
+"""Rewrites what CANN's compiler accepts in a class and g++ rejects. Line numbers do not change.
 
-A specialisation of a member function becomes an overload that takes part only for its argument, and the primary template excludes that
-argument. A specialisation of a member class becomes a partial one with an unused parameter. An
-array that a constexpr constructor fills gets an initial value.
+An explicit specialisation of a member function becomes an overload that takes part only for its argument, and the primary template excludes
+that argument. A specialisation of a member class becomes a partial one with an unused parameter. An array that a constexpr constructor
+fills without initialising it gets an initial value.
 """
 
 from __future__ import annotations
@@ -74,7 +73,8 @@ def rewrite_specialisation(plain: str, match: re.Match[str], body: int) -> list[
         primary = find_primary(plain, body, match.start(), rf"\s*(?:class|struct)\s+{special['name']}\b")
         if primary is None:
             return []
-        head = f"template <class simulatorUnused> {plain[match.end() : special.start('arguments')].strip()}{special['arguments']}, simulatorUnused> "
+        name = plain[match.end() : special.start("arguments")].strip()
+        head = f"template <class simulatorUnused> {name}{special['arguments']}, simulatorUnused> "
         return [
             Edit(match.start(), special.end(), head),
             Edit(primary.end("parameters"), primary.end("parameters"), ", class simulatorUnused = void"),

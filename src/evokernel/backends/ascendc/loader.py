@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import json
+import mmap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from evokernel.core.errors import CandidateError
 
@@ -17,6 +20,7 @@ DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat
 LEVELS = ("fast", "hardware", "strict")
 ABSENT, TENSOR, INTEGER, NUMBER, BOOLEAN, INTEGERS, TEXT, TENSORS, NUMBERS = range(9)
 MAX_AXES = 8
+IS_COPY, IS_ON_HOST = 1, 2
 
 
 class Argument(ctypes.Structure):
@@ -26,7 +30,7 @@ class Argument(ctypes.Structure):
         ("kind", ctypes.c_int32),
         ("dtype", ctypes.c_int32),
         ("rank", ctypes.c_int32),
-        ("pad", ctypes.c_int32),
+        ("flags", ctypes.c_int32),
         ("dims", ctypes.c_int64 * MAX_AXES),
         ("data", ctypes.c_void_p),
         ("integer", ctypes.c_int64),
@@ -67,21 +71,32 @@ class AscendcKernel:
         self.keep_alive += [arguments, outputs]
         count = len(arguments.outputs)
         if self.plan["function"]:
-            call_arguments = argument_array([self.bound_argument(one, tensors, numbers) for one in self.plan["call"]])
-            function = self.plan["function"].encode()
-            return lambda: self.raise_for_error(
-                self.simulator.simulator_call(function, call_arguments, len(call_arguments), outputs, count)
-            )
+            copies = CopiedTensors(arguments.inputs)
+            self.keep_alive.append(copies)
+            call_arguments = argument_array([self.bound_argument(one, tensors, numbers, copies) for one in self.plan["call"]])
+            function, length = self.plan["function"].encode(), len(self.plan["call"])
+
+            def call_function() -> None:
+                copies.refresh()
+                self.raise_for_error(self.simulator.simulator_call(function, call_arguments, length, outputs, count))
+
+            return call_function
         inputs, attributes, name = argument_array(tensors), argument_array(numbers), self.plan["op"].encode()
         return lambda: self.raise_for_error(
             self.simulator.simulator_run(name, inputs, len(tensors), attributes, len(numbers), outputs, count)
         )
 
-    def bound_argument(self, specification: Sequence[Any], tensors: Sequence[Argument], numbers: Sequence[Argument]) -> Argument:
+    def bound_argument(
+        self, specification: Sequence[Any], tensors: Sequence[Argument], numbers: Sequence[Argument], copies: CopiedTensors
+    ) -> Argument:
         """Resolve an argument of a bound function, written as in `CallArgument` of project.py."""
         kind, *rest = specification
         if kind in ("tensor", "number"):
             return (tensors if kind == "tensor" else numbers)[int(rest[0])]
+        if kind in ("copy", "host"):
+            return copies.add(int(rest[0])) if kind == "copy" else with_flags(tensors[int(rest[0])], IS_ON_HOST)
+        if kind == "copies":
+            return self.list_argument(TENSORS, argument_array([copies.add(int(index)) for index in rest]), len(rest))
         if kind == "tensors":
             return self.list_argument(TENSORS, argument_array([tensors[int(index)] for index in rest]), len(rest))
         if kind == "text":
@@ -102,6 +117,34 @@ class AscendcKernel:
         if failed:
             code, addresses, text = (self.simulator.simulator_error().decode(errors="replace") + "\t\t").split("\t")[:3]
             raise CandidateError("raised", "\t".join(["simulator", code, addresses, text]))
+
+
+class CopiedTensors:
+    """Copies of inputs, which an operator may change: every call begins with fresh ones."""
+
+    def __init__(self, inputs: Sequence[Array]) -> None:
+        self.inputs = inputs
+        self.pairs: list[tuple[Array, Array]] = []
+
+    def add(self, index: int) -> Argument:
+        """A copy of an input, in shared memory, because only that can be mapped at the kernel's address."""
+        original = self.inputs[index]
+        memory = np.frombuffer(mmap.mmap(-1, max(1, original.data.nbytes)), original.data.dtype, original.data.size)
+        copied = original._replace(data=memory.reshape(original.data.shape))
+        self.pairs.append((original, copied))
+        return with_flags(tensor_argument(copied), IS_COPY)
+
+    def refresh(self) -> None:
+        """Copy the inputs again."""
+        for original, copied in self.pairs:
+            copied.data[...] = original.data
+
+
+def with_flags(argument: Argument, flags: int) -> Argument:
+    """The same tensor with other flags."""
+    made = Argument.from_buffer_copy(argument)
+    made.flags = flags
+    return made
 
 
 def argument_array(arguments: Sequence[Argument]) -> Any:

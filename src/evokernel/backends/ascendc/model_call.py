@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 MODULE = "custom_ops_lib"
 IDENTITY_METHODS = {"contiguous", "to", "npu", "float", "half", "detach", "clone", "cuda", "data", "requires_grad_", "type"}
+TENSOR_KINDS = {"clone": "copy", "cpu": "host"}
+"""Methods whose result is not the tensor itself, with the kind of argument it is."""
+LIST_KINDS = {"tensor": "tensors", "copy": "copies"}
 CASTS = {"float", "int", "bool"}
 NO_GRAD_CONTEXTS = {"no_grad", "inference_mode"}
 
@@ -82,7 +85,9 @@ def positional_arguments(bound: BoundFunction, signature: Signature) -> tuple[Ca
     If the function also takes tensors of the module, they follow the arguments of forward: by name if all names match, else in order.
     """
     if any(parameter.kind == "tensors" for parameter in bound.parameters):
-        raise CandidateError("unsupported", f"{bound.name} takes a list of tensors: name its elements in the call, as in {bound.name}([a, b])")
+        raise CandidateError(
+            "unsupported", f"{bound.name} takes a list of tensors: name its elements in the call, as in {bound.name}([a, b])"
+        )
     tensor_parameters = [parameter for parameter in bound.parameters if parameter.kind == "tensor"]
     required_count = sum(not parameter.is_optional for parameter in tensor_parameters)
     order = list(range(len(signature.inputs)))
@@ -254,10 +259,11 @@ class ModelReader:
         """A list of tensors, of integers or of floats."""
         items = [self.evaluate(element, names) for element in node.elts]
         arguments = [item.argument for item in items if isinstance(item, ArgumentValue)]
-        kinds = {argument[0] for argument in arguments}
-        if not items or len(arguments) != len(items) or not (kinds <= {"int", "float", "bool"} or kinds == {"tensor"}):
+        kinds = {str(argument[0]) for argument in arguments}
+        is_numbers = kinds <= {"int", "float", "bool"}
+        if not items or len(arguments) != len(items) or not (is_numbers or kinds == {"tensor"} or kinds == {"copy"}):
             return None
-        kind = "tensors" if kinds == {"tensor"} else "floats" if "float" in kinds else "ints"
+        kind = LIST_KINDS[kinds.pop()] if not is_numbers else "floats" if "float" in kinds else "ints"
         return ArgumentValue((kind, *(argument[1] for argument in arguments)))
 
     @staticmethod
@@ -308,12 +314,14 @@ class ModelReader:
             return self.parse_bound_call(node, function.name, names)
         if self.is_identity_method(node.func) and isinstance(node.func, ast.Attribute):
             inner = self.evaluate(node.func.value, names)
+            if isinstance(inner, ArgumentValue) and inner.argument[0] == "tensor" and node.func.attr in TENSOR_KINDS:
+                return ArgumentValue((TENSOR_KINDS[node.func.attr], *inner.argument[1:]))
             return inner if isinstance(inner, ArgumentValue | OperatorCall) else None
         return None
 
     @staticmethod
     def is_identity_method(node: ast.expr) -> bool:
-        return isinstance(node, ast.Attribute) and node.attr in IDENTITY_METHODS
+        return isinstance(node, ast.Attribute) and node.attr in IDENTITY_METHODS | TENSOR_KINDS.keys()
 
     def parse_bound_call(self, node: ast.Call, name: str, names: Mapping[str, SymbolValue]) -> OperatorCall:
         bound = self.functions.get(name)

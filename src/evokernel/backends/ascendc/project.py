@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 CallArgument = tuple[str | float, ...]
 """One argument of a bound function: ("tensor", 0), ("number", 1), ("int", 3), ("float", 0.5), ("bool", True), ("text", "none"),
-("tensors", 0, 1), ("ints", 1, 2), ("floats", 0.5, 1.0) or ("absent",)."""
+("tensors", 0, 1), ("ints", 1, 2), ("floats", 0.5, 1.0), ("copy", 0) for a copy that the operator may change, ("copies", 0, 1), ("host", 0)
+for a tensor in the memory of the host, or ("absent",)."""
+
+
+TENSOR_ARGUMENTS = ("tensor", "tensors", "copy", "copies", "host")
 
 
 @dataclass(frozen=True)
@@ -119,13 +123,11 @@ def called_input_types(signature: Signature, call: Sequence[CallArgument]) -> li
     tensors = (*signature.inputs, *signature.params)
     if not call:
         return [TYPES[tensor.dtype][0] for tensor in tensors]
-    first_tensors = [argument for argument in call if argument[0] in ("tensor", "tensors", "absent")]
+    first_tensors = [argument for argument in call if argument[0] in (*TENSOR_ARGUMENTS, "absent")]
     return [TYPES[tensors[int(argument[1])].dtype][0] if len(argument) > 1 else None for argument in first_tensors]
 
 
-def resolve_dtypes(
-    definition: source_parser.OpDefinition, signature: Signature, call: Sequence[CallArgument] = ()
-) -> dict[str, str]:
+def resolve_dtypes(definition: source_parser.OpDefinition, signature: Signature, call: Sequence[CallArgument] = ()) -> dict[str, str]:
     """C++ types of inputs and outputs, by upper-case name.
 
     The n-th types of an OpDef belong together, so this takes the column that matches the signature. Without such a column each tensor

@@ -54,6 +54,8 @@ Operand operand(const SimulatorArgument& given) {
   made.type = TYPES[given.dtype];
   made.shape.assign(given.dims, given.dims + given.rank);
   made.data = given.data;
+  made.isCopy = (given.flags & 1) != 0;
+  made.isOnHost = (given.flags & 2) != 0;
   made.integer = given.integer;
   made.number = given.number;
   size_t length = static_cast<size_t>(given.integer);
@@ -162,7 +164,8 @@ void wrongArgument(const char* wanted, const Operand& given) {
 at::Tensor tensorOf(const Operand& given) {
   if (given.kind == Operand::ABSENT) return at::Tensor();
   if (given.kind != Operand::TENSOR) wrongArgument("a tensor", given);
-  return at::Tensor::simulatorOver(given.data, given.shape, scalarType(given.type));
+  at::Tensor made = at::Tensor::simulatorOver(given.data, given.shape, scalarType(given.type));
+  return given.isOnHost ? made.cpu() : made;
 }
 
 Operand commandOperand(const at::Tensor& tensor) {
@@ -199,6 +202,12 @@ static uint64_t bytesOf(const Operand& tensor) {
 static void begin(const std::vector<Operand>& given, const std::vector<Operand>& outputs) {
   call().number++;
   call().bytes.clear();
+  call().inputs.clear();
+  for (const Operand& one : given) {
+    if (one.kind == Operand::TENSOR && !one.isCopy) call().inputs.push_back(one.data);
+    for (const Operand& item : one.items)
+      if (!item.isCopy) call().inputs.push_back(item.data);
+  }
   for (const std::vector<Operand>* list : {&given, &outputs})
     for (const Operand& one : *list) {
       if (one.kind == Operand::TENSOR) call().bytes.push_back(bytesOf(one));

@@ -44,6 +44,7 @@ struct Operand {
   ge::DataType type = ge::DT_FLOAT;
   std::vector<int64_t> shape;  // shape of a tensor, or the list of integers
   void* data = nullptr;
+  bool isCopy = false, isOnHost = false;  // a tensor that the call may change; one in the memory of the host
   int64_t integer = 0;
   double number = 0;
   std::string text;
