@@ -4,8 +4,8 @@
 
 CHECKOUT has the layout of NPUKernelBench: `tasks/<level>/<category>/<Operator>`, with an expert's project in `answer/0`. Its `validation`
 has a reference (module.py), inputs (prepare_inputs.py), sizes (test_cases.csv) and a binding (pybind.cpp). The smallest test case with at
-least 1000 elements is used, else the first. The operator is called through its binding, with the arguments that the checkout's own `ModelNew`
-passes: tensors that `ModelNew` computes first become inputs, and an operator that writes to its inputs gets copies. Writes experts.md and
+least 1000 elements is used, else the first. The operator is called through its binding, with the arguments of the checkout's own `ModelNew`:
+tensors that `ModelNew` computes first become inputs, and an operator that writes to its inputs gets copies. Writes experts.md and
 experts.json; the same command resumes, and `--again TEXT` repeats the rows whose reason or detail contains a text.
 """
 

@@ -23,10 +23,8 @@ def argument(given: Any, kept: list[np.ndarray]) -> Argument:
     if isinstance(given, list):
         shape, dtype = given
         if dtype == "ints":
-            made = Argument(kind=5, rank=len(shape))
-            for place, size in enumerate(shape):
-                made.dims[place] = size
-            return made
+            kept.append(np.array(shape, dtype="int64"))
+            return Argument(kind=5, data=kept[-1].ctypes.data, integer=len(shape))
         kept.append(np.arange(int(np.prod(shape)), dtype=dtype).reshape(shape))
         return tensor_argument(Array("x", dtype, kept[-1]))
     return scalar_argument(type(given).__name__, given)
