@@ -4,7 +4,7 @@
 
 CHECKOUT has the layout of NPUKernelBench: `tasks/<level>/<category>/<Operator>`, with an expert's project in `answer/0`. Its `validation`
 has a reference (module.py), inputs (prepare_inputs.py), sizes (test_cases.csv) and a binding (pybind.cpp). The smallest test case with at
-least 1000 elements is used, else the first. The operator is called through its binding, with the arguments of the checkout's own `ModelNew`:
+least 1000 elements is used, else the first. The operator is called through its binding, with the arguments of the checkout's `ModelNew`:
 tensors that `ModelNew` computes first become inputs, and an operator that writes to its inputs gets copies. Writes experts.md and
 experts.json; the same command resumes, and `--again TEXT` repeats the rows whose reason or detail contains a text.
 """
@@ -122,6 +122,8 @@ class Model(torch.nn.Module):
         try:
             results = OriginalModel(*init)(*inputs)
         except RuntimeError:  # a reference that differentiates
+            leaves = [leaf.detach().clone() for leaf in [{parameters}]]
+            init, inputs = fill_tensors(self.layout, [leaf.requires_grad_(leaf.is_floating_point()) for leaf in leaves])
             with torch.enable_grad():
                 results = OriginalModel(*init)(*inputs)
         outputs = [leaf.detach() for leaf in list_leaves(results) if isinstance(leaf, torch.Tensor)]

@@ -1,4 +1,4 @@
-"""Forms of expert operators: code by core, specialisations in class scope, lists, numbers and texts through a binding, operators in place."""
+"""Forms of expert operators: code by core, specialisations in class scope, lists and texts through a binding, operators in place."""
 
 from pathlib import Path
 
@@ -100,7 +100,8 @@ def test_an_operator_in_place_needs_a_copy(tmp_path):
     outcome = run(
         BLENDED, IN_PLACE | {"model.py": MODEL.format(call=CALL.replace("one.clone()", "one").replace("other.clone()", "other"))}, tmp_path
     )
-    assert outcome.failure and outcome.failure.reason == "inputs"
+    assert outcome.failure
+    assert outcome.failure.reason == "inputs"
     assert "pass a copy, as in x.clone()" in outcome.failure.detail
 
 
