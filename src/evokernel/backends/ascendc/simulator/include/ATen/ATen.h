@@ -1,5 +1,6 @@
 // The part of at::Tensor that bindings use: shapes, views and new tensors. Computation belongs in a kernel.
 #pragma once
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
