@@ -82,6 +82,12 @@ def draw_case():
     raise ValueError("ModelNew calls no operator")
 
 
+def draw_layout():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # numbers that the checkout draws are the same in the reference and in the call
+        return draw_case()
+
+
 def list_tensors(init, inputs, arguments):
     found = []
     for leaf in list_leaves([*arguments, *init, *inputs]):
@@ -113,7 +119,7 @@ OUTPUT_TYPES = {output_types!r}
 class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        init, inputs, _, arguments = draw_case()
+        init, inputs, _, arguments = draw_layout()
         tensors = list_tensors(init, inputs, arguments)
         self.layout = number_tensors(init, tensors), number_tensors(inputs, tensors)
 
@@ -234,7 +240,7 @@ def make_task(folder: Path, files: dict[str, str], form: CallForm, workdir: Path
     scope: dict[str, Any] = {"__name__": "expert"}
     fields = {"case": case, "output_types": [], "parameters": "x"}
     exec(head + TASK.format(**fields), scope)  # references are trusted
-    init, inputs, function, arguments = scope["draw_case"]()
+    init, inputs, function, arguments = scope["draw_layout"]()
     tensors = scope["list_tensors"](init, inputs, arguments)
     names = [f"t{index}" for index in range(len(tensors))]
     fields |= {"parameters": ", ".join(names), "output_types": form.output_types}
