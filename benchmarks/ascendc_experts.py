@@ -41,7 +41,7 @@ RENAMED = {"Model": "OriginalModel", "ModelNew": "CallingModel", "get_inputs": "
 WRONG_TYPE = re.compile(r"E-BIND-RESULT.*?result (?P<index>\d+) of \w+ is (?P<type>[A-Z]\w+) ")
 SCALAR_TYPES = {"Half": "float16", "Float": "float32", "Double": "float64", "BFloat16": "bfloat16", "Bool": "bool", "Byte": "uint8"}
 SCALAR_TYPES |= {"Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64"}
-HOST_ERROR = re.compile(r"E-(?:BIND|OP|TILING)-")
+HOST_ERROR = re.compile(r"E-(?:BIND-(?!TYPE)|OP-|TILING-)")
 """Errors of host code, which are the same at every level."""
 HOST_BYTES = 4096
 UNUSED_INCLUDE = re.compile(r"#\s*include\s*<runtime/[^>]*>")
