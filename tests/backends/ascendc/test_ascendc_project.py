@@ -11,7 +11,8 @@ from evokernel.backends import ascendc
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.bindings import BoundFunction, Parameter, parse_bound_functions
 from evokernel.backends.ascendc.build import build
-from evokernel.backends.ascendc.model_call import OperatorCall, parse_model_call, positional_arguments
+from evokernel.backends.ascendc.model_call import parse_model_call
+from evokernel.backends.ascendc.model_values import OperatorCall, positional_arguments
 from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import ScalarArgument, Signature, Tensor

@@ -10,6 +10,7 @@ from evokernel.backends.ascendc.source_parser import split_at_commas, strip_inac
 MODULE = re.compile(r"\bPYBIND11_MODULE\s*\([^)]*\)\s*\{")
 DEFINED = re.compile(r'\.\s*def\s*\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|(\[[^\]]*\]\s*\(([^)]*)\)))')
 KINDS = (
+    ("tensors", re.compile(r"\bTensorList\b|(?:vector|ArrayRef)\s*<\s*(?:\w+::)*Tensor\s*>")),
     ("tensor", re.compile(r"\bTensor\b(?!List)")),
     ("ints", re.compile(r"\bIntArrayRef\b|vector\s*<\s*int64_t\s*>|ArrayRef\s*<\s*int64_t\s*>")),
     ("bool", re.compile(r"\bbool\b")),
@@ -23,7 +24,7 @@ class Parameter(NamedTuple):
     """One parameter of a bound function."""
 
     kind: str
-    """`tensor`, `int`, `float`, `bool`, `ints` or `other`."""
+    """`tensor`, `tensors`, `int`, `float`, `bool`, `ints` or `other`."""
     is_optional: bool
     name: str = ""
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.bindings import parse_bound_functions
-from evokernel.backends.ascendc.model_call import OperatorCall, parse_model_call, positional_arguments
+from evokernel.backends.ascendc.model_call import parse_model_call
+from evokernel.backends.ascendc.model_values import OperatorCall, positional_arguments
 from evokernel.backends.ascendc.project import Project, assemble_project, match_operator_and_kernel
 from evokernel.core.errors import CandidateError
 
