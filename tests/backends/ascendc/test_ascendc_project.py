@@ -389,6 +389,24 @@ def test_missing_optional_tensor_is_absent():
 
 
 @pytest.mark.timeout(20)
+def test_omitted_numbers_have_the_defaults_of_the_binding():
+    def functions(*described):
+        definition = ", ".join(['m.def("scale", &scale', *described])
+        return parse_bound_functions(
+            "at::Tensor scale(const at::Tensor& x, double low = 7.0, int64_t axis = 7) { return x; }\n"
+            f"PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {definition}, \"help\"); }}"
+        )
+
+    signature = SIGNATURE.model_copy(update={"params": (), "scalars": ()})
+    model = "import custom_ops_lib\nclass ModelNew:\n def forward(self, *inputs):\n  return custom_ops_lib.scale({})"
+    bound = functions('py::arg("x")', 'py::arg("low") = -1.5f', 'py::arg("axis") = -1')
+    expected = OperatorCall("scale", (("tensor", 0), ("float", -1.5), ("int", -1)))
+    assert parse_model_call(model.format("*inputs"), bound, signature) == expected
+    assert parse_model_call(model.replace("*inputs", "x").format("x"), bound, signature) == expected
+    with pytest.raises(CandidateError, match="takes more numbers"):  # Python does not see defaults of C++
+        parse_model_call(model.format("*inputs"), functions(), signature)
+
+
 def test_parsing_ends_on_hostile_input():
     chain = 'this->Input("x")' + ".a((" * 20000
     kernel = "__global__ " * 2000 + "a " * 20000

@@ -92,6 +92,9 @@ def positional_arguments(bound: BoundFunction, signature: Signature) -> tuple[Ca
     arguments: list[CallArgument] = []
     for parameter in bound.parameters:
         index = next(tensors if parameter.kind == "tensor" else numbers, None)
+        if index is None and parameter.default is not None:
+            arguments.append(parameter.default)
+            continue
         if index is None and not parameter.is_optional:
             raise CandidateError(
                 "symbol", f"{bound.name} in the binding takes more numbers than the {len(signature.scalars)} of the signature"
@@ -313,4 +316,8 @@ class ModelReader:
             if isinstance(argument, ast.Starred) or not isinstance(value, ArgumentValue):
                 raise self.unsupported_statement(argument)
             arguments.append(value.argument)
+        omitted = bound.parameters[len(arguments) :]
+        defaults = [parameter.default for parameter in omitted if parameter.default is not None]
+        if not node.keywords and len(defaults) == len(omitted):
+            arguments += defaults
         return OperatorCall(name, tuple(arguments))
