@@ -22,12 +22,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ascendc_published import shrink_to_fit
+from ascendc_published import tensor_bytes
 from scipy import stats
-from silicon_records import NOT_COMPILED, RIGHT, STOPPED, UNDECIDED, WRONG, SiliconRecord, read_records, sample_records
+from silicon_records import (
+    NOT_COMPILED,
+    RIGHT,
+    STOPPED,
+    TOO_LARGE,
+    UNDECIDED,
+    WRONG,
+    SiliconRecord,
+    read_records,
+    sample_records,
+    shrink_reference,
+)
 
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Job, Outcome
+from evokernel.tasks.loader import load_tasks
 from evokernel.verify import tolerance, verify
 from evokernel.verify.compare import ToleranceRule
 
@@ -59,9 +71,11 @@ def run_on_simulator(record: SiliconRecord, checkout: Path, args: argparse.Names
     sources = sorted(checkout.glob(f"vendor/mkb/reference/*/{record.operator}.py"))
     if not sources:
         return {"simulator": UNDECIDED, "detail": "the checkout has no reference of this operator"}
-    task, change = shrink_to_fit(sources[0], args.max_mb * 1e6, folder)
-    if task is None:
+    reference, change = shrink_reference(sources[0].read_text(), args.max_mb * 1e6, tensor_bytes)
+    if change == TOO_LARGE:
         return {"simulator": UNDECIDED, "detail": change}
+    (folder / sources[0].name).write_text(reference)
+    task = load_tasks(str(folder / sources[0].name))[0]
     text = (checkout / record.path).read_text(errors="replace")
     candidate = Candidate(backend="ascendc", files={"kernel.txt": text})
     settings = {"level": "hardware", "toolchain": "simulator", "run_s": args.run_s, "build_timeout_s": args.timeout_s}
@@ -150,7 +164,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", default="", help="operators or digests whose rows are repeated, separated by commas; 'disagreements'")
-    parser.add_argument("--max-mb", type=float, default=24)
+    parser.add_argument("--max-mb", type=float, default=32)
     parser.add_argument("--timeout-s", type=float, default=120)
     parser.add_argument(
         "--run-s", type=float, default=10, help="seconds for one launch; the simulator runs only some blocks of longer ones"

@@ -11,7 +11,8 @@ import json
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,12 @@ RUN_ERROR = re.compile(r"error code is (\d{6})|runtime result = (\d{6})")
 FAIL_LINE = re.compile(r"^\[FAIL\] (?!runtime error when)([^\n]*)", re.MULTILINE)
 CALL_ERROR = re.compile(r"^(?:kwargs: |Invoked with: )[^\n]*", re.MULTILINE)
 COMPILE_ERROR = re.compile(r"(?:fatal error|(?<!lib )error|undefined reference): [^\n]*|Error: OpType[^\n]*")
+CONSTANT = re.compile(r"^ *(batch_size|batch|B|M|N|x)(\s*=\s*(?:torch\.rand\w*\(\s*)?)(\d+(?:\s*\*\s*\d+)*)", re.MULTILINE)
+"""A size of a reference that may be made smaller; `x` for an input whose batch has no name."""
+BATCH_NAMES = ("batch_size", "batch", "B", "x")
+LARGEST_BYTES = 7e8
+"""The limit for references whose tensors cannot be made smaller; verification uses up to four times as much memory."""
+TOO_LARGE = "its tensors do not fit at any batch"
 LOCATION = re.compile(r"/\S*/")
 
 
@@ -109,6 +116,30 @@ def judge_build(log: str) -> tuple[str, str]:
     if error := COMPILE_ERROR.search(log):
         return NOT_COMPILED, LOCATION.sub("", error[0])[:200]
     return UNDECIDED, "the record has no compiler error"
+
+
+def shrink_reference(text: str, max_bytes: float, measure_bytes: Callable[[str], float]) -> tuple[str, str]:
+    """Halve the batch of a reference, or the longest axis of one without a batch, while its tensors exceed `max_bytes`.
+
+    A constant that does not decide the size, such as the batch of a product with large weights, is kept. Returns the text and the change.
+    """
+    first_text, changes = text, dict[str, tuple[int, int]]()
+    needed_bytes = measure_bytes(text)
+    while needed_bytes > max_bytes:
+        constants = [(prod(map(int, match[3].split("*"))), match) for match in CONSTANT.finditer(text)]
+        batches = [one for one in constants if one[1][1] in BATCH_NAMES and one[0] > 1]
+        value, match = max(batches or constants, key=lambda one: one[0], default=(1, None))
+        if match is None or value < 2:
+            break
+        halved_text = f"{text[: match.start(3)]}{value // 2}{text[match.end(3) :]}"
+        halved_bytes = measure_bytes(halved_text)
+        if halved_bytes > 0.75 * needed_bytes:
+            break
+        changes[match[1]] = (changes.get(match[1], (value, 0))[0], value // 2)
+        text, needed_bytes = halved_text, halved_bytes
+    if needed_bytes > LARGEST_BYTES:
+        return first_text, TOO_LARGE
+    return text, ", ".join(f"{name} {full} -> {value}" for name, (full, value) in changes.items())
 
 
 def sample_records(records: Sequence[SiliconRecord], per_operator: int, builds_per_operator: int, seed: int) -> list[SiliconRecord]:
