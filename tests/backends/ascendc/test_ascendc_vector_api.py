@@ -58,6 +58,52 @@ def test_arithmetic_by_count_equals_numpy(bench: Bench, dtype: str, count: int) 
         assert not bench.run(f"{case}:{dtype}", [a, b], [count], dtype, count + 8)[count:].any()
 
 
+@pytest.mark.parametrize(
+    ("case", "inputs", "printed"),
+    [
+        ("reciprocal", [-7.152, -7.24, 1.771, -1.339, 4.473], [-0.1396, -0.1382, 0.5645, -0.748, 0.2231]),
+        ("rsqrt", [0.8335, 2.2, 2.672, 2.312, 5.36], [1.094, 0.676, 0.6113, 0.6562, 0.4316]),
+    ],
+)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_estimates_have_the_results_of_the_reference_manual(
+    bench: Bench, case: str, inputs: list[float], printed: list[float], dtype: str
+) -> None:
+    """The manual prints half values; half keeps all bits of these estimates."""
+    x = np.resize(np.array(inputs, "float16").astype(dtype), 16)
+    got = bench.run(f"{case}:{dtype}", [x], [16], dtype, 16)[: len(inputs)]
+    np.testing.assert_array_equal(got, np.array(printed, "float16").astype(dtype))
+    exact = 1 / x[: len(inputs)].astype("float64") if case == "reciprocal" else x[: len(inputs)].astype("float64") ** -0.5
+    assert np.abs(got / exact - 1).max() > 1.5e-3
+
+
+@pytest.mark.parametrize(("case", "exact"), [("reciprocal", lambda x: 1 / x), ("rsqrt", lambda x: x**-0.5)])
+def test_estimates_have_nine_bits_and_bounded_errors(bench: Bench, case: str, exact) -> None:
+    x = np.random.default_rng(5).uniform(0.01, 100, 4096).astype("float32")
+    got = bench.run(f"{case}:float32", [x], [x.size], "float32", x.size).astype("float64")
+    error = np.abs(got / exact(x.astype("float64")) - 1)
+    assert 2.0**-9 < error.max() < 2.0**-8
+    significands = np.frexp(got)[0] * 512
+    np.testing.assert_array_equal(significands, np.rint(significands))
+
+
+def test_sigmoid_through_the_estimate_misses_1e4_as_on_silicon(bench: Bench) -> None:
+    """In [0.5, 1) the estimates are multiples of 2^-9."""
+    x = np.random.default_rng(6).uniform(0, 1, 1024).astype("float32")
+    got = bench.run("reciprocal:float32", [1 + np.exp(-x)], [x.size], "float32", x.size).astype("float64")
+    np.testing.assert_array_equal(got * 512, np.rint(got * 512))
+    assert not np.allclose(got, 1 / (1 + np.exp(-x.astype("float64"))), rtol=1e-4, atol=1e-4)
+
+
+def test_estimates_of_special_values(bench: Bench) -> None:
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 2.0**100, -1.0, 2.0**-100] * 2, "float32")
+    for case, wanted in (
+        ("reciprocal", [np.inf, -np.inf, 0, 0, np.nan, 511 * 2.0**-109, -511 / 512, 511 * 2.0**91]),
+        ("rsqrt", [np.inf, -np.inf, 0, np.nan, np.nan, 511 * 2.0**-59, np.nan, 511 * 2.0**41]),
+    ):
+        np.testing.assert_array_equal(bench.run(f"{case}:float32", [x], [16], "float32", 16)[:8], np.float32(wanted), err_msg=case)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("count", [16, 64, 208, 1008])
 def test_fused_instructions_equal_numpy(bench: Bench, dtype: str, count: int) -> None:

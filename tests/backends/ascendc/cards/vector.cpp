@@ -373,7 +373,8 @@ Duplicate(s.Result()[61], 0.0f, 3);
 //! in-place works sigmoid
 Stage s(g, g.n);
 LocalTensor<float> a = s.Load(s.first, g.x, g.n), y = s.Result();
-SigmoidInPlace(a, g.n);
+Duplicate(s.Scratch(0), 1.0f, g.n);
+SigmoidInPlace(a, s.Scratch(0), g.n);
 Muls(y, a, 1.0f, g.n);
 s.Store(g.y, y, g.n);
 
@@ -532,6 +533,35 @@ LocalTensor<half> y = s.Result();
 Duplicate(y, (half)2048.0f, 16);
 Adds(y, y, (half)1.0f, 16);
 s.Store(g.yh, y, 16);
+
+//! precision works newton-step
+Stage s(g, g.n);
+LocalTensor<float> a = s.Load(s.first, g.x, g.n), t = s.Scratch(0), y = s.Result();
+Abs(a, a, g.n);
+Adds(a, a, 1.0f, g.n);
+Reciprocal(y, a, g.n);
+Mul(t, a, y, g.n);
+Muls(t, t, -1.0f, g.n);
+Adds(t, t, 2.0f, g.n);
+Mul(y, y, t, g.n);
+s.Store(g.y, y, g.n);
+
+//! precision timed newton-quotient n=4096
+Stage s(g, g.n);
+LocalTensor<float> a = s.Load(s.first, g.x, g.n), t = s.Scratch(0), y = s.Result();
+Reciprocal(y, a, g.n);
+Mul(t, a, y, g.n);
+Muls(t, t, -1.0f, g.n);
+Adds(t, t, 2.0f, g.n);
+Mul(y, y, t, g.n);
+s.Store(g.y, y, g.n);
+
+//! precision timed div-quotient n=4096
+Stage s(g, g.n);
+LocalTensor<float> a = s.Load(s.first, g.x, g.n), t = s.Scratch(0), y = s.Result();
+Duplicate(t, 1.0f, g.n);
+Div(y, t, a, g.n);
+s.Store(g.y, y, g.n);
 
 //! queue-order breaks E-RACE
 InQueue a;
@@ -939,14 +969,14 @@ s.Store(g.y, y, g.n);
 
 //! activation-forms works tanh
 Stage s(g, g.n);
-LocalTensor<float> a = s.Load(s.first, g.x, g.n), y = s.Result();
+LocalTensor<float> a = s.Load(s.first, g.x, g.n), twos = s.Scratch(0), y = s.Result();
+Duplicate(twos, 2.0f, g.n);
 Mins(y, a, 15.0f, g.n);
 Maxs(y, y, -15.0f, g.n);
 Muls(y, y, -2.0f, g.n);
 Exp(y, y, g.n);
 Adds(y, y, 1.0f, g.n);
-Reciprocal(y, y, g.n);
-Muls(y, y, 2.0f, g.n);
+Div(y, twos, y, g.n);
 Adds(y, y, -1.0f, g.n);
 s.Store(g.y, y, g.n);
 

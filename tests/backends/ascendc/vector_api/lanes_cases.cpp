@@ -14,6 +14,8 @@ CASE_T(add) { Add(c.out<T>(), c.in<T>(0), c.in<T>(1), int32_t(c.p[0])); }
 CASE_T(add_relu) { AddRelu(c.out<T>(), c.in<T>(0), c.in<T>(1), int32_t(c.p[0])); }
 CASE_T(sub_relu) { SubRelu(c.out<T>(), c.in<T>(0), c.in<T>(1), int32_t(c.p[0])); }
 CASE_T(muls) { Muls(c.out<T>(), c.in<T>(0), T(3), int32_t(c.p[0])); }
+CASE_T(reciprocal) { Reciprocal(c.out<T>(), c.in<T>(0), int32_t(c.p[0])); }
+CASE_T(rsqrt) { Rsqrt(c.out<T>(), c.in<T>(0), int32_t(c.p[0])); }
 CASE_T(leaky) { LeakyRelu(c.out<T>(), c.in<T>(0), T(0.25f), int32_t(c.p[0])); }
 CASE_T(dup) { Duplicate(c.out<T>(), T(2.5f), int32_t(c.p[0])); }
 CASE_T(index) { CreateVecIndex(c.out<T>(), T(5), uint32_t(c.p[0])); }

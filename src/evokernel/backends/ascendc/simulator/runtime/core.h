@@ -53,6 +53,14 @@ struct Event {
   bool set = false;
 };
 
+// A buffer of a queue. The pipe holds these, so that copies of a queue share them.
+struct QueueBuffer {
+  enum State : uint8_t { FREE, TAKEN, QUEUED, PASSED };
+  State state = FREE;
+  Event filled, freed;
+  int8_t filledId = 0, freedId = 0;
+};
+
 struct Mask {  // the lanes of a vector instruction
   uint64_t low = ~0ull, high = ~0ull;
   bool on(int lane) const { return lane < 64 ? (low >> lane) & 1 : (high >> (lane - 64)) & 1; }
@@ -156,6 +164,8 @@ class Core {
   bool tolerates = false, doubtful = false;  // doubt.h: uninitialized bytes are tracked instead of refused; some were read
   Shadow* shadows;
   uint32_t top[SPACES] = {}, buffers = 0, high[SPACES] = {};
+  static constexpr uint32_t MOST_BUFFERS = 64;
+  QueueBuffer queueBuffers[MOST_BUFFERS];
   void touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what);
   void reads(uint32_t address, uint64_t bytes, const char* what);    // requires that all bytes were written
   void scalarTouch(uint32_t address, bool writes);

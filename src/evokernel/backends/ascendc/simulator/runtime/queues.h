@@ -56,6 +56,7 @@ class Buffers {
  public:
   uint32_t start = 0, each = 0;
   int number = 0;
+  uint32_t slot = 0;  // the first of its buffers among those of the pipe
 
  protected:
   template <typename T> LocalTensor<T> tensor(int index, TPosition position, uint32_t bytes) const {
@@ -84,19 +85,18 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
  public:
   static constexpr TPosition srcPosition = from == TPosition::GM ? to : from, dstPosition = to;
   static constexpr bool isTQue = true;
-  enum State : uint8_t { FREE, TAKEN, QUEUED, PASSED };
+  using Buffer = simulator::QueueBuffer;
 
   void simulatorReset() {
-    for (auto& state : states) state = FREE;
-    for (auto& event : freed) event = {};
+    for (int index = 0; index < number; index++) buffer(index) = Buffer();
     first = waiting = next = 0;
   }
   template <typename T> LocalTensor<T> AllocTensor() {
     if (!number) simulator::endRun("E-QUE-INIT", "AllocTensor is called before pipe.InitBuffer gave this queue memory");
     for (int k = 0; k < number; k++) {
       int index = (next + k) % number;
-      if (states[index] != FREE) continue;
-      states[index] = TAKEN;
+      if (buffer(index).state != Buffer::FREE) continue;
+      buffer(index).state = Buffer::TAKEN;
       next = (index + 1) % number;
       await(index, "AllocTensor");
       return tensor<T>(index, srcPosition, each);
@@ -113,11 +113,12 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
   template <TPosition srcUser, TPosition dstUser, typename T> LocalTensor<T> DeQue() { return take<T>(dstUser == TPosition::GM ? simulator::MTE3 : simulator::V); }
   template <typename T> void FreeTensor(const LocalTensor<T>& given) {
     int index = indexOf(given, "FreeTensor");
-    if (states[index] == FREE) simulator::endRun("E-QUE-FREE", "FreeTensor is called for a tensor that is already free");
-    if (states[index] == QUEUED) simulator::endRun("E-QUE-LOST", "FreeTensor is called for a tensor that is still in the queue: call DeQue first");
-    states[index] = FREE;
-    simulator::core->raise(freed[index], EMPTY);
-    freedId[index] = simulator::takeId(EMPTY, FILL);
+    Buffer& one = buffer(index);
+    if (one.state == Buffer::FREE) simulator::endRun("E-QUE-FREE", "FreeTensor is called for a tensor that is already free");
+    if (one.state == Buffer::QUEUED) simulator::endRun("E-QUE-LOST", "FreeTensor is called for a tensor that is still in the queue: call DeQue first");
+    one.state = Buffer::FREE;
+    simulator::core->raise(one.freed, EMPTY);
+    one.freedId = simulator::takeId(EMPTY, FILL);
   }
   template <typename T> void FreeTensor(LocalTensor<T>& given) { FreeTensor(static_cast<const LocalTensor<T>&>(given)); }
   void FreeAllEvent() {
@@ -128,7 +129,7 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
   int32_t GetTensorCountInQue() const { return waiting; }
   bool HasIdleBuffer() const {
     for (int i = 0; i < number; i++)
-      if (states[i] == FREE) return true;
+      if (buffer(i).state == Buffer::FREE) return true;
     return false;
   }
   void InitStartBufHandle(uint32_t, uint32_t, uint32_t) {}
@@ -137,27 +138,28 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
   static constexpr int MOST = 64;
   static constexpr int FILL = simulator::filledBy(srcPosition);
   static constexpr int EMPTY = simulator::emptiedBy(to == TPosition::GM ? from : to);
-  State states[MOST] = {};
-  simulator::Event filled[MOST], freed[MOST];
-  int8_t filledId[MOST] = {}, freedId[MOST] = {};
   int order[MOST] = {}, first = 0, waiting = 0, next = 0;
+
+  Buffer& buffer(int index) const { return simulator::core->queueBuffers[this->slot + uint32_t(index)]; }
 
   // Waits for the last user of the buffer.
   void await(int index, const char* what) {
-    if (!freed[index].set) return;
-    simulator::returnId(EMPTY, FILL, freedId[index], what);
-    simulator::core->wait(freed[index], FILL);
-    freed[index].set = false;
+    Buffer& one = buffer(index);
+    if (!one.freed.set) return;
+    simulator::returnId(EMPTY, FILL, one.freedId, what);
+    simulator::core->wait(one.freed, FILL);
+    one.freed.set = false;
   }
   template <typename T> bool put(const LocalTensor<T>& given, int pipe) {
     int index = indexOf(given, "EnQue");
-    if (states[index] == FREE) simulator::endRun("E-QUE-ENQUE", "EnQue is called for a tensor that is not allocated or is already freed");
-    if (states[index] == QUEUED) simulator::endRun("E-QUE-TWICE", "EnQue is called for a tensor that is already in the queue");
+    Buffer& one = buffer(index);
+    if (one.state == Buffer::FREE) simulator::endRun("E-QUE-ENQUE", "EnQue is called for a tensor that is not allocated or is already freed");
+    if (one.state == Buffer::QUEUED) simulator::endRun("E-QUE-TWICE", "EnQue is called for a tensor that is already in the queue");
     if (waiting >= (depth > 0 ? depth : 1)) simulator::reportViolation("E-QUE-DEPTH", "EnQue: the queue would hold %d tensors, but its depth is %d", waiting + 1, int(depth));
     if (waiting >= MOST) simulator::endRun("E-QUE-DEPTH", "EnQue: the queue would hold %d tensors, but its depth is %d", waiting + 1, int(depth));
-    states[index] = QUEUED;
-    simulator::core->raise(filled[index], pipe);
-    filledId[index] = simulator::takeId(FILL, EMPTY);
+    one.state = Buffer::QUEUED;
+    simulator::core->raise(one.filled, pipe);
+    one.filledId = simulator::takeId(FILL, EMPTY);
     order[(first + waiting++) % MOST] = index;
     return true;
   }
@@ -166,9 +168,10 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
     int index = order[first];
     first = (first + 1) % MOST;
     waiting--;
-    states[index] = PASSED;
-    simulator::returnId(FILL, EMPTY, filledId[index], "DeQue");
-    simulator::core->wait(filled[index], pipe);
+    Buffer& one = buffer(index);
+    one.state = Buffer::PASSED;
+    simulator::returnId(FILL, EMPTY, one.filledId, "DeQue");
+    simulator::core->wait(one.filled, pipe);
     return tensor<T>(index, srcPosition, each);
   }
   template <typename T> int indexOf(const LocalTensor<T>& given, const char* what) const {
@@ -265,15 +268,16 @@ class TPipe {
     buffer.start = top;
     buffer.each = (bytes + 31) / 32 * 32;
     buffer.number = number;
-    buffer.simulatorReset();
+    buffer.slot = simulator::core->buffers;
     uint64_t used = uint64_t(top - simulator::SPACE_START[space]) + uint64_t(buffer.each) * uint64_t(number);
     if (used > simulator::spaceBytes(space))  // the hardware does not check this; an access to such a tensor ends the run
       simulator::reportViolation(space == simulator::UB ? "E-UB-FULL" : "E-L1-FULL", "InitBuffer: with %d x %u bytes, %llu bytes of %s are in use, but the core has %u", number,
                  buffer.each, (unsigned long long)used, simulator::spaceName(space), uint32_t(simulator::spaceBytes(space)));
     top = simulator::SPACE_START[space] + uint32_t(used);
     simulator::core->buffers += uint32_t(number);
-    if (simulator::core->buffers > simulator::chip().max_buffers)
+    if (simulator::core->buffers > std::min<double>(simulator::chip().max_buffers, simulator::Core::MOST_BUFFERS))
       simulator::endRun("E-INIT-BUFFERS", "InitBuffer: more than %d buffers in one TPipe", int(simulator::chip().max_buffers));
+    buffer.simulatorReset();
     if (space == simulator::UB) simulator::core->counts.ubPeak = std::max(simulator::core->counts.ubPeak, uint32_t(used));
     return true;
   }

@@ -1,6 +1,7 @@
 // Vector arithmetic: on a count of elements, or by mask and repeats with strides. One instruction processes 256 bytes per repeat.
 #pragma once
 #include "doubt.h"
+#include "estimate.h"
 
 namespace AscendC {
 
@@ -203,8 +204,8 @@ SIMULATOR_UNARY(Exp, floats, simulator::slowHalf<T>(2), std::exp(float(x)))
 SIMULATOR_UNARY(Ln, floats, simulator::slowHalf<T>(2), std::log(float(x)))
 SIMULATOR_UNARY(Abs, floats, 1, std::fabs(float(x)))
 SIMULATOR_UNARY(Sqrt, floats, simulator::slowHalf<T>(2), std::sqrt(float(x)))
-SIMULATOR_UNARY(Rsqrt, floats, 1, 1.0f / std::sqrt(float(x)))
-SIMULATOR_UNARY(Reciprocal, floats, 1, 1.0f / float(x))
+SIMULATOR_UNARY(Rsqrt, floats, 1, simulator::reciprocalRootEstimate(float(x)))
+SIMULATOR_UNARY(Reciprocal, floats, 1, simulator::reciprocalEstimate(float(x)))
 SIMULATOR_UNARY(Relu, floats || simulator::Kind<T>::i32, 1, x > T(0) ? x : T(0))
 SIMULATOR_UNARY(Not, bits16, 1, simulator::onBits(x, x, [](auto a, auto) { return ~a; }))
 

@@ -205,8 +205,9 @@ class Steps:
         if node.op == "tanh" and self.d.get("tanh") == "exp":
             to = self.choose_target(node, dest if dest != arg.text else "", [arg])
             self.emit(self.scale_line(to, arg, "2.0f"))
-            for line in ("Exp({0}, {0}, {1});", "Adds({0}, {0}, 1.0f, {1});", "Reciprocal({0}, {0}, {1});", "Muls({0}, {0}, -2.0f, {1});"):
+            for line in ("Exp({0}, {0}, {1});", "Adds({0}, {0}, 1.0f, {1});"):
                 self.emit(line.format(to.text, self.count))
+            self.divide_number("-2.0f", to.text, to.text)
             self.emit(f"Adds({to.text}, {to.text}, 1.0f, {self.count});")
             return to
         to = self.choose_target(node, dest, [arg], library=True)
@@ -218,12 +219,6 @@ class Steps:
         lhs, rhs = args
         to = self.choose_target(node, dest, args)
         if lhs.is_vector and rhs.is_vector:
-            if node.op == "div" and self.d.get("divide") == "reciprocal":
-                inverse = f"t{self.allocate_temp()}"
-                self.emit(f"Reciprocal({inverse}, {rhs.text}, {self.count});")
-                self.emit(f"Mul({to.text}, {lhs.text}, {inverse}, {self.count});")
-                self.free_buffers(inverse)
-                return to
             self.emit(f"{PAIRS[node.op]}({to.text}, {lhs.text}, {rhs.text}, {self.count});")
             return to
         vector, single = (lhs, rhs.text) if lhs.is_vector else (rhs, lhs.text)
@@ -240,17 +235,21 @@ class Steps:
 
     def compute_quotient(self, to: StepValue, vector: StepValue, single: str, above: bool) -> None:
         """A buffer divided by a number, or a number divided by a buffer."""
-        if self.d.get("divide") == "reciprocal":
-            if above:
-                self.emit(self.scale_line(to, vector, f"1.0f / ({single})"))
-                return
-            self.emit(f"Reciprocal({to.text}, {vector.text}, {self.count});")
-            if single != "1.0f":
-                self.emit(self.scale_line(to, to, single))
-            return
+        if not above:
+            self.divide_number(single, vector.text, to.text)
+        elif self.d.get("divide") == "reciprocal":
+            self.emit(self.scale_line(to, vector, f"1.0f / ({single})"))
+        else:
+            other = f"t{self.allocate_temp()}"
+            self.emit(f"Duplicate({other}, {single}, {self.count});")
+            self.emit(f"Div({to.text}, {vector.text}, {other}, {self.count});")
+            self.free_buffers(other)
+
+    def divide_number(self, number: str, by: str, to: str) -> None:
+        """A number divided by a buffer, with Div: Reciprocal has only nine significant bits."""
         other = f"t{self.allocate_temp()}"
-        self.emit(f"Duplicate({other}, {single}, {self.count});")
-        self.emit(f"Div({to.text}, {vector.text if above else other}, {other if above else vector.text}, {self.count});")
+        self.emit(f"Duplicate({other}, {number}, {self.count});")
+        self.emit(f"Div({to}, {other}, {by}, {self.count});")
         self.free_buffers(other)
 
     def fill_buffer(self, value: StepValue) -> str:
