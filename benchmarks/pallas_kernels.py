@@ -56,6 +56,8 @@ REFERENCE = """import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+SIZES = {{"small": {{}}, "held_out": {{}}}}
+
 
 class Model(nn.Module):
     def forward(self, {names}):
