@@ -50,6 +50,8 @@ FIXED_SIZE_ERROR = re.compile(r"E-BIND-CHECK|E-TILING-FAIL")
 WRONG_VALUES = ("mismatch", "nan", "unwritten", "nondeterministic")
 MACHINE_LIMITS = ("timeout", "build_timeout", "memory", "killed")
 """Failures that say nothing about the kernel: the simulator is slower than silicon."""
+EARLY_REASONS = ("unsupported", "symbol", "forbidden", "no_code")
+"""Reasons of a refusal before compilation."""
 SILICON_VERDICTS = (NOT_COMPILED, STOPPED, WRONG, RIGHT)
 SIMULATOR_VERDICTS = (*SILICON_VERDICTS, UNDECIDED)
 
@@ -110,6 +112,11 @@ def classify_outcome(outcome: Outcome, change: str) -> dict[str, Any]:
     return row | {"simulator": WRONG if failure.reason in WRONG_VALUES else STOPPED}
 
 
+def count_refused(rows: Sequence[dict[str, Any]]) -> int:
+    """Count the kernels that the simulator refuses or cannot compile."""
+    return sum(row["simulator"] == NOT_COMPILED for row in rows)
+
+
 def is_agreeing(row: dict[str, Any]) -> bool:
     """Whether silicon and simulator agree that a kernel is right, or that it is not."""
     return bool((row["silicon"] == RIGHT) == (row["simulator"] == RIGHT))
@@ -140,6 +147,11 @@ def format_report(rows: Sequence[dict[str, Any]]) -> str:
     lines.append(f"- only kernels that compile on silicon: {format_share(sum(map(is_agreeing, runnable)), len(runnable))} agree")
     same = sum(row["silicon"] == row["simulator"] for row in decided)
     lines.append(f"- the same one of the four verdicts: {format_share(same, len(decided))}")
+    early = Counter(row["reason"] for row in decided if row["simulator"] == NOT_COMPILED and row["reason"] in EARLY_REASONS)
+    lines.append(
+        f"- of {count_refused(decided)} kernels that the simulator refuses, {sum(early.values())} are refused before they are compiled, for"
+        f" their names, their model or their includes ({', '.join(f'{count} {reason}' for reason, count in early.most_common()) or 'none'})"
+    )
     lines += ["", "| kernel | silicon | its reason | simulator | its reason | change |", "|---|---|---|---|---|---|"]
     lines += [format_row(row) for row in decided if not is_agreeing(row)]
     lines += ["", "Undecided:", ""]
