@@ -30,6 +30,7 @@ CONSTANT = re.compile(r"^ *(batch_size|batch|B|M|N|x)(\s*=\s*(?:torch\.rand\w*\(
 BATCH_NAMES = ("batch_size", "batch", "B", "x")
 LARGEST_BYTES = 7e8
 """The limit for references whose tensors cannot be made smaller; verification uses up to four times as much memory."""
+LARGEST_FREE_BATCH = 128
 TOO_LARGE = "its tensors do not fit at any batch"
 LOCATION = re.compile(r"/\S*/")
 
@@ -121,7 +122,8 @@ def judge_build(log: str) -> tuple[str, str]:
 def shrink_reference(text: str, max_bytes: float, measure_bytes: Callable[[str], float]) -> tuple[str, str]:
     """Halve the batch of a reference, or the longest axis of one without a batch, while its tensors exceed `max_bytes`.
 
-    A constant that does not decide the size, such as the batch of a product with large weights, is kept. Returns the text and the change.
+    A constant that does not decide the size, such as the batch of a product with large weights, is only halved down to 128, because the
+    reference takes long with more. Returns the text and the change.
     """
     first_text, changes = text, dict[str, tuple[int, int]]()
     needed_bytes = measure_bytes(text)
@@ -133,7 +135,7 @@ def shrink_reference(text: str, max_bytes: float, measure_bytes: Callable[[str],
             break
         halved_text = f"{text[: match.start(3)]}{value // 2}{text[match.end(3) :]}"
         halved_bytes = measure_bytes(halved_text)
-        if halved_bytes > 0.75 * needed_bytes:
+        if halved_bytes > 0.75 * needed_bytes and value <= LARGEST_FREE_BATCH:
             break
         changes[match[1]] = (changes.get(match[1], (value, 0))[0], value // 2)
         text, needed_bytes = halved_text, halved_bytes
