@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from quick_builds import quick_builds
 
 from evokernel.backends import ascendc
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.bindings import BoundFunction, Parameter, parse_bound_functions
+from evokernel.backends.ascendc.build import build
 from evokernel.backends.ascendc.model_call import OperatorCall, parse_model_call, positional_arguments
 from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.core.errors import CandidateError
@@ -192,6 +194,90 @@ def test_definition_tiling_and_shapes_may_be_separate_files():
     parts = {"op_host/gated_def.cpp": '#include "register/op_def_registry.h"\n' + host[at:], "op_host/gated_tiling.cpp": host[:at]}
     project = parse_project({name: text for name, text in FOLDER.items() if name != "op_host/gated_scale_custom.cpp"} | parts, SIGNATURE)
     assert project.host_files == ("op_host/gated_def.cpp", "op_host/gated_tiling.cpp")
+
+
+TILING_TEMPLATE = {
+    "op_host/gated_tiling.h": """#pragma once
+#include "gated_scale_custom_tiling.h"
+#include "tiling/tiling_templates_registry.h"
+namespace optiling {
+class GatedTiling : public TilingBaseClass {
+ public:
+  explicit GatedTiling(gert::TilingContext* context) : TilingBaseClass(context) {}
+  bool IsCapable() override { return true; }
+  ge::graphStatus GetPlatformInfo() override { return ge::GRAPH_SUCCESS; }
+  ge::graphStatus GetShapeAttrsInfo() override { return ge::GRAPH_SUCCESS; }
+  ge::graphStatus DoOpTiling() override;
+  ge::graphStatus DoLibApiTiling() override { return ge::GRAPH_SUCCESS; }
+  uint64_t GetTilingKey() const override { return 0; }
+  ge::graphStatus GetWorkspaceSize() override;
+  ge::graphStatus PostTiling() override;
+  GatedScaleCustomTilingData tiling;
+};
+}
+""",
+    "op_host/gated_methods.cpp": """#include "gated_tiling.h"
+namespace optiling {
+ge::graphStatus GatedTiling::DoOpTiling() {
+  const gert::Shape shape = context_->GetInputShape(0)->GetStorageShape();
+  uint32_t rows = shape.GetDim(0), share = (rows + 47) / 48;
+  context_->SetBlockDim((rows + share - 1) / share);
+  tiling.set_rows(rows);
+  tiling.set_columns(shape.GetDim(1));
+  tiling.set_share(share);
+  tiling.set_slope(*context_->GetAttrs()->GetFloat(1));
+  return ge::GRAPH_SUCCESS;
+}
+ge::graphStatus GatedTiling::GetWorkspaceSize() {
+  context_->GetWorkspaceSizes(1)[0] = 0;
+  return ge::GRAPH_SUCCESS;
+}
+ge::graphStatus GatedTiling::PostTiling() {
+  tiling.SaveToBuffer(context_->GetRawTilingData()->GetData(), context_->GetRawTilingData()->GetCapacity());
+  context_->GetRawTilingData()->SetDataSize(tiling.GetDataSize());
+  return ge::GRAPH_SUCCESS;
+}
+}
+""",
+    "op_host/gated_template.cpp": """#include "gated_tiling.h"
+namespace optiling {
+REGISTER_TILING_TEMPLATE("GatedScaleCustom", GatedTiling, 1000);
+}
+""",
+}
+
+
+def folder_with_template() -> dict[str, str]:
+    """The folder with its tiling function in a tiling class: methods in one file, the registration in another."""
+    host = FOLDER["op_host/gated_scale_custom.cpp"]
+    function = (
+        "namespace optiling {\nstatic ge::graphStatus TilingFunc(gert::TilingContext* context) {\n"
+        "  return TilingRegistry::GetInstance().DoTilingImpl(context);\n}\n}\n"
+    )
+    include = '#include "register/op_def_registry.h"\n#include "tiling/tiling_templates_registry.h"\n'
+    return FOLDER | TILING_TEMPLATE | {"op_host/gated_scale_custom.cpp": include + function + host[host.index("namespace ops") :]}
+
+
+def test_host_sources_with_only_methods_or_a_registration_are_host_files():
+    project = parse_project(folder_with_template(), SIGNATURE)
+    assert project.host_files == ("op_host/gated_methods.cpp", "op_host/gated_scale_custom.cpp", "op_host/gated_template.cpp")
+
+
+@pytest.mark.toolchain
+def test_tiling_class_in_several_files_builds(tmp_path):
+    with quick_builds():
+        build(parse_project(folder_with_template(), SIGNATURE), tmp_path)
+
+
+def test_included_sources_and_drivers_are_no_host_files():
+    more = folder_with_template() | {
+        "op_host/gated_methods.cpp": '#include "gated_parts.cpp"\n',
+        "op_host/gated_parts.cpp": TILING_TEMPLATE["op_host/gated_methods.cpp"],
+        "main.cpp": "int main() { return 0; }\n",
+    }
+    hosts = parse_project(more, SIGNATURE).host_files
+    assert "main.cpp" not in hosts
+    assert "op_host/gated_parts.cpp" not in hosts
 
 
 def test_launcher_sources_are_ignored():

@@ -97,9 +97,7 @@ def parse_folder(files: Mapping[str, str], signature: Signature) -> Project:
     }
     kernels = {name: entries for name, text in sources.items() if (entries := source_parser.find_kernel_entries(text))}
     hosts = tuple(
-        name
-        for name in sorted(sources)
-        if name.endswith(SOURCE_SUFFIXES) and name not in kernels and source_parser.is_host_source(sources[name])
+        name for name in sorted(source_parser.find_host_sources(sources)) if name.endswith(SOURCE_SUFFIXES) and name not in kernels
     )
     operators = [operator for name in sorted(sources) for operator in source_parser.find_operators(sources[name])]
     if not kernels:

@@ -19,7 +19,11 @@ ARRAY_FIELD = re.compile(r"(\bTILING_DATA_FIELD_DEF_ARR\s*\(\s*[\w:\s]+,)([^,]+)
 DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)(.*)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 HOST_CONTEXT = r"\bgert::(?:Tiling|TilingParse|InferShape|InferDataType)Context\b"
-HOST_MARKER = re.compile(rf"\bOP_ADD\s*\(|:\s*public\s+(?:ops::)?OpDef\b|\bIMPL_OP\w*\s*\(|{HOST_CONTEXT}")
+HOST_MARKER = re.compile(
+    rf"\bOP_ADD\s*\(|:\s*public\s+(?:ops::)?OpDef\b|\bIMPL_OP\w*\s*\(|\bREGISTER_(?:OPS_)?TILING_TEMPLATE\s*\(|{HOST_CONTEXT}"
+)
+TILING_BASE = re.compile(r":\s*public\s+(?:\w+::)*\w*Tiling\w*")
+METHOD_DEFINITION = re.compile(r"\b\w+::~?\w+\s*\([^;{}]*\)[^;{}]*\{")
 LAUNCHER_INCLUDE = re.compile(r'#\s*include\s*["<](?:opdev|aclnn_kernels|aclnn)/')
 """Includes of files that call operators through CANN; the simulator calls them in another way."""
 SHAPE_INFERENCE = re.compile(r"\bIMPL_OP(?:_INFERSHAPE|_INFERDATATYPE)?\s*\(")
@@ -130,6 +134,19 @@ def find_operators(text: str) -> list[str]:
 def is_host_source(text: str) -> bool:
     """Whether a source is host code."""
     return HOST_MARKER.search(strip_inactive_code(text)) is not None
+
+
+def find_host_sources(sources: Mapping[str, str]) -> set[str]:
+    """Host code among these sources: also files with nothing but methods of a class that a host header declares."""
+    hosts = {name for name, text in sources.items() if is_host_source(text)}
+    headers = hosts | {name for name, text in sources.items() if TILING_BASE.search(strip_inactive_code(text))}
+    includes = {name: included_files(name, sources) for name in sources}
+    included = set().union(*includes.values())
+    for name, text in sources.items():
+        plain = strip_inactive_code(text)
+        if name not in included and includes[name] & headers and METHOD_DEFINITION.search(plain) and "__aicore__" not in plain:
+            hosts.add(name)
+    return hosts
 
 
 def is_unused_source(text: str) -> bool:
