@@ -24,7 +24,9 @@ MISMATCH = re.compile(r"\[FAIL\] Output (?:shape )?mismatch[^\n]*")
 RUN_ERROR = re.compile(r"error code is (\d{6})|runtime result = (\d{6})")
 FAIL_LINE = re.compile(r"^\[FAIL\] (?!runtime error when)([^\n]*)", re.MULTILINE)
 CALL_ERROR = re.compile(r"^(?:kwargs: |Invoked with: )[^\n]*", re.MULTILINE)
-COMPILE_ERROR = re.compile(r"(?:fatal error|(?<!lib )error|undefined reference): [^\n]*|Error: OpType[^\n]*")
+COMPILE_ERROR = re.compile(r"(?:fatal error|(?<!lib )error|undefined reference): [^\n]*")
+NO_TILING_HEADER = re.compile(r"error: use of undeclared identifier '(\w+)'\s+GET_TILING_DATA\(\1,")
+"""The header that the toolchain generates from a registered tiling class was missing: its files were damaged, as JSON errors show."""
 CONSTANT = re.compile(r"^ *(batch_size|batch|B|M|N|x)(\s*=\s*(?:torch\.rand\w*\(\s*)?)(\d+(?:\s*\*\s*\d+)*)", re.MULTILINE)
 """A size of a reference that may be made smaller; `x` for an input whose batch has no name."""
 BATCH_NAMES = ("batch_size", "batch", "B", "x")
@@ -95,7 +97,7 @@ def judge_attempt(attempt: dict[str, Any], text: str, log: str) -> tuple[str, st
     if attempt["correctness"]:
         return RIGHT, ""
     if not attempt["compiled"]:
-        return judge_build(log)
+        return judge_build(log, text)
     missing = NOT_INSTALLED.search(log)
     if missing and f'"{missing[1]}"' in text and f"OP_ADD({missing[1]}" in text:
         return UNDECIDED, "the compiled operator was not in the installed package"
@@ -110,10 +112,12 @@ def judge_attempt(attempt: dict[str, Any], text: str, log: str) -> tuple[str, st
     return UNDECIDED, "the record says only that the result is not correct"
 
 
-def judge_build(log: str) -> tuple[str, str]:
+def judge_build(log: str, text: str) -> tuple[str, str]:
     """Return the verdict on a text that was not built."""
     if INCOMPLETE_TEXT.search(log):
         return UNDECIDED, "the text is not complete"
+    if NO_TILING_HEADER.search(log) and "REGISTER_TILING_DATA_CLASS(" in text:
+        return UNDECIDED, "the toolchain lost the header that it generates"
     if error := COMPILE_ERROR.search(log):
         return NOT_COMPILED, LOCATION.sub("", error[0])[:200]
     return UNDECIDED, "the record has no compiler error"

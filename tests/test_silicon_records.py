@@ -22,7 +22,8 @@ from silicon_records import (
     shrink_reference,
 )
 
-TEXT = 'project_json_src = """[{"op": "ReluCustom"}]"""\nOP_ADD(ReluCustom);'
+LOST_HEADER = "relu.cpp:9:21: error: use of undeclared identifier 'tiling_data'\n    GET_TILING_DATA(tiling_data, tiling);"
+TEXT = 'REGISTER_TILING_DATA_CLASS(ReluCustom, Data)\nproject_json_src = """[{"op": "ReluCustom"}]"""\nOP_ADD(ReluCustom);'
 NOT_IN_PACKAGE = "[FAIL] aclnnReluCustom or aclnnReluCustomGetWorkspaceSize not in libopapi.so"
 
 
@@ -42,6 +43,8 @@ NOT_IN_PACKAGE = "[FAIL] aclnnReluCustom or aclnnReluCustomGetWorkspaceSize not 
         (False, False, "op_host/relu.cpp:3:1: error: expected identifier", NOT_COMPILED),
         (False, False, "ValueError: txt bundle missing blocks: ['kernel_src']", UNDECIDED),
         (False, False, "gmake: *** No rule", UNDECIDED),
+        (False, False, LOST_HEADER, UNDECIDED),
+        (False, False, LOST_HEADER.replace("GET_TILING_DATA(tiling_data, tiling)", "Use(tiling_data)"), NOT_COMPILED),
     ],
 )
 def test_verdict_follows_from_the_log(compiled, correct, log, verdict):
