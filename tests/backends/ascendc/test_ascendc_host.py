@@ -10,6 +10,7 @@ import pytest
 from evokernel.backends.ascendc.build import build
 from evokernel.backends.ascendc.project import Project
 from evokernel.backends.native.toolchain import missing_compiler_message
+from evokernel.core.errors import CandidateError
 
 HERE = Path(__file__).parent
 SOURCES = HERE / "host_side"
@@ -31,6 +32,8 @@ CALLS = {
     "defaults": run("CopyCustom", attributes=(3, None, None)),
     "half": run("CopyCustom", [[[4, 3], "float16"]], (3, 0.5, True), [[[16], "float16"]]),
     "parsed": run("ParsedCustom"),
+    "values": run("ValuesCustom"),
+    "no values": run("NoValuesCustom"),
     "asked null": run("AskedNullCustom"),
     "unknown": run("MissingCustom"),
     "other chip": run("OtherChipCustom"),
@@ -155,6 +158,26 @@ def test_kernel_reads_tiling_values_of_the_host(strict):
     assert strict["works"]["results"] == [[4, 0.5, 7, 9, 3, 48, -1, 40]]
     assert strict["defaults"]["results"] == [[4, 1.5, 7, 9, 3, 48, 1, 40]]
     assert strict["parsed"]["results"][0][1] == 24
+
+
+def test_tiling_function_reads_values_of_declared_inputs(strict):
+    assert strict["values"]["results"][0][1] == 5
+    assert strict["no values"]["results"][0][1] == -1
+
+
+def test_command_with_a_literal_is_refused_with_the_fix(tmp_path):
+    """CANN's macro takes its arguments by reference."""
+    files = {path.name: path.read_text() for path in SOURCES.iterdir()}
+    bind = files.pop("bind.cpp").replace(
+        "EXEC_NPU_CMD(aclnnCopyCustom, x, count, scale, flag, y);", "EXEC_NPU_CMD(aclnnCopyCustom, x, count, 2.0, flag, y);", 1
+    )
+    project = Project(
+        "CopyCustom", "copy_custom", 4, files, "kernel.cpp", ("operators.cpp",), "tiling.h", "optiling::CopyTilingData", {}, bind
+    )
+    with pytest.raises(CandidateError, match="EXEC_NPU_CMD takes variables only") as caught:
+        build(project, tmp_path)
+    assert caught.value.reason == "compile_error"
+    assert "line 11" in caught.value.detail
 
 
 def test_launch_follows_the_tiling_function(strict):

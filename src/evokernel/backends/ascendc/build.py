@@ -14,8 +14,9 @@ from pathlib import Path
 
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.entry import TYPES
-from evokernel.backends.ascendc.object_checks import check_kernel_object
+from evokernel.backends.ascendc.object_checks import GM_SECTION, check_kernel_object
 from evokernel.backends.ascendc.project import Project
+from evokernel.backends.ascendc.scalar_functions import check_scalar_functions
 from evokernel.backends.ascendc.screen import check_library_symbols, check_preprocessed
 from evokernel.backends.native.diagnostics import raise_for_failed_compile
 from evokernel.backends.native.screen import pastes_tokens
@@ -58,6 +59,9 @@ AICORE_QUALIFIER = re.compile(r"\[\s*aicore\s*\]")
 DTYPE_NUMBERS = {"DT_FLOAT": 0, "DT_FLOAT16": 1, "DT_INT8": 2, "DT_INT32": 3, "DT_UINT8": 4, "DT_INT16": 6, "DT_UINT16": 7, "DT_UINT32": 8}
 DTYPE_NUMBERS |= {"DT_INT64": 9, "DT_UINT64": 10, "DT_DOUBLE": 11, "DT_BOOL": 12, "DT_BF16": 27, "DT_INT4": 29}
 KERNEL_LAUNCH = re.compile(r"\b\w+(?:<[^<>;]*>)?\s*<<<[^;{}]*?>>>\s*\([^;{}]*\)(?=\s*;)")
+GM_VARIABLE = re.compile(
+    r"(?<=[;{}\n])[ \t]*(?:(?:static|volatile|inline|extern|const|constexpr)\s+)*(?P<qualifier>__gm__)\s+[^;{}()=]*?\w\s*(?=[\[;={])"
+)
 C_LIBRARY_NAMES = """
     abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh div erf erfc exp exp2 expm1 fabs fdim floor fma fmax
     fmin fmod frexp gamma hypot ilogb index ldexp ldiv lgamma log log10 log1p log2 logb lround modf nan nearbyint pow remainder rint
@@ -67,6 +71,7 @@ C_LIBRARY_NAMES = """
 
 def build(project: Project, workdir: Path, compiler: str = "", timeout_s: float = 120.0) -> None:
     """Write the operator library and the simulator library to `workdir`, or raise CandidateError with the compiler's first errors."""
+    check_scalar_functions(project.files, project.kernel_file, project.host_files)
     compiler_path = find_compiler(compiler)
     if compiler_path is None:
         raise UserError(missing_compiler_message(compiler) or "no C++ compiler")
@@ -92,13 +97,24 @@ def rewrite_for_gcc(text: str, entry: str) -> str:
     A `<<<...>>>` launch belongs to programs that start the kernel directly, so a trap replaces its block. A kernel function with the name
     of a C library function gets another name.
     """
-    plain = AICORE_QUALIFIER.sub("", text)
+    plain = move_gm_variables(AICORE_QUALIFIER.sub("", text))
     while launch := KERNEL_LAUNCH.search(strip_comments(plain)):
         start, end = enclosing_block_span(strip_comments(plain), launch.start(), launch.end())
         plain = plain[:start] + " AscendC::Trap(); " + "\n" * plain.count("\n", start, end) + plain[end:]
     if entry not in C_LIBRARY_NAMES.split():
         return plain
     return re.sub(rf"(\b__global__\b[^;{{}}()]*\s){entry}(\s*\()", rf"\g<1>{exported_entry_name(entry)}\g<2>", plain)
+
+
+def move_gm_variables(text: str) -> str:
+    """Put `__gm__` variables at file scope into a section of their own, which the simulator resets before every launch."""
+    plain = strip_comments(text)
+    for match in reversed(list(GM_VARIABLE.finditer(plain))):
+        if not source_parser.is_at_file_scope(plain, match.start()) or re.search(r"\bconst(?:expr)?\b|\*", match[0]):
+            continue
+        start, end = match.span("qualifier")
+        text = f'{text[:start]}__attribute__((section("{GM_SECTION}"))){text[end:]}'
+    return text
 
 
 def strip_comments(text: str) -> str:
@@ -217,7 +233,9 @@ def glue_source(project: Project) -> str:
             '#include "entry.h"',
             f'extern "C" void {entry}({", ".join(["unsigned char*"] * number)});',
             f"static void call(void** a) {{ {entry}({arguments}); }}",
-            f"static const bool registered = (simulator::entry() = {{call, {number}, {int(is_mix)}, {int(on_cube)}, {int(meets)}}}, true);",
+            f'extern "C" __attribute__((weak, visibility("hidden"))) char __start_{GM_SECTION}[], __stop_{GM_SECTION}[];',
+            f"static const bool registered = (simulator::entry() = {{call, {number}, {int(is_mix)}, {int(on_cube)}, {int(meets)}, "
+            f"__start_{GM_SECTION}, __stop_{GM_SECTION}}}, true);",
             "",
         ]
     )

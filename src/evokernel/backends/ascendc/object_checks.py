@@ -12,8 +12,10 @@ from evokernel.core.errors import CandidateError
 
 UNDEFINED, RESERVED = 0, 0xFF00
 VARIABLE_KINDS, LOCAL = (1, 6), 0
-CONSTANT_SECTIONS = (".data.rel.ro", ".tbss.ro")
-"""Sections that are written only while the library is loaded."""
+GM_SECTION = "gm_variables"
+"""Section of the `__gm__` variables at file scope, which are in global memory."""
+CONSTANT_SECTIONS = (".data.rel.ro", ".tbss.ro", GM_SECTION)
+"""Sections that are written only while the library is loaded, or reset before every launch."""
 IGNORED_SYMBOLS = re.compile(r"9simulator|^DW\.ref\.|^[$.]|^_ZStL8__ioinit$")
 """Symbols of the simulator, of the assembler and of <iostream>, which are not variables of the candidate."""
 
@@ -28,7 +30,8 @@ def check_kernel_object(kernel: Path, others: Sequence[Path]) -> None:
         names = ", ".join(f"`{variable_name(name)}`" for name in variables[:3])
         raise CandidateError(
             "unsupported",
-            f"the kernel has the global variable {names}, but a core has no such memory: make it const, or a member of the kernel class",
+            f"the kernel has the global variable {names}, but a core has no such memory: make it const, "
+            "a member of the kernel class, or a `__gm__` variable",
         )
     undefined_names = {symbol.name for symbol in table if symbol.section == UNDEFINED}
     for other in others:

@@ -167,6 +167,18 @@ def enclosing_namespace(plain: str, at: int) -> str:
     return "".join(f"{name}::" for name in open_ if name)
 
 
+def is_at_file_scope(plain: str, at: int) -> bool:
+    """Whether only namespaces enclose a position."""
+    depth: list[bool] = []
+    for match in NAMESPACE_OR_BRACE.finditer(plain, 0, at):
+        if match[0] == "}":
+            if depth:
+                depth.pop()
+        else:
+            depth.append(bool(match[1]) or plain[: match.start()].rstrip().endswith(("namespace", 'extern "C"')))
+    return all(depth)
+
+
 def find_tiling_class(texts: Iterable[str], operator: str) -> str:
     """C++ name of the tiling struct of an operator; "" if none is registered."""
     class_by_operator: dict[str, str] = {}

@@ -14,7 +14,10 @@ at::Tensor copy_custom(const at::Tensor& x, int64_t count, double scale, const c
 
 at::Tensor float_attribute(const at::Tensor& x) {
   at::Tensor y = at::empty({8}, x.options());
-  EXEC_NPU_CMD(aclnnCopyCustom, x, int64_t(1), 2.0f, false, y);
+  int64_t count = 1;
+  float scale = 2.0f;
+  bool flag = false;
+  EXEC_NPU_CMD(aclnnCopyCustom, x, count, scale, flag, y);
   return y;
 }
 

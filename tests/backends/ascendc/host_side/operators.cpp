@@ -91,6 +91,14 @@ static ge::graphStatus WithParsed(gert::TilingContext* context) {
   tiling.set_number(static_cast<float>(reinterpret_cast<const Parsed*>(context->GetCompileInfo())->cores));
   return Saved(context, tiling);
 }
+static ge::graphStatus WithValues(gert::TilingContext* context) {
+  CopyTilingData tiling;
+  const float* values = context->GetInputTensor(0)->GetData<float>();
+  tiling.set_number(values ? values[5] : -1.0f);
+  return Saved(context, tiling);
+}
+IMPL_OP_OPTILING(ValuesCustom).Tiling(WithValues).TilingInputsDataDependency({0});
+IMPL_OP_OPTILING(NoValuesCustom).Tiling(WithValues);
 IMPL_OP_OPTILING(ParsedCustom).Tiling(WithParsed).TilingParse<Parsed>(Parse);
 
 }  // namespace optiling
@@ -140,6 +148,18 @@ class ParsedCustom : public OpDef {
   explicit ParsedCustom(const char* name) : OpDef(name) { Describe(*this); }
 };
 OP_ADD(ParsedCustom);
+
+class ValuesCustom : public OpDef {
+ public:
+  explicit ValuesCustom(const char* name) : OpDef(name) { Describe(*this); }
+};
+OP_ADD(ValuesCustom);
+
+class NoValuesCustom : public OpDef {
+ public:
+  explicit NoValuesCustom(const char* name) : OpDef(name) { Describe(*this); }
+};
+OP_ADD(NoValuesCustom);
 
 class NoTilingCustom : public OpDef {
  public:

@@ -30,8 +30,11 @@ std::enable_if_t<std::is_arithmetic<T>::value, Operand> commandOperand(T value) 
   return made;
 }
 
+// CANN's macro takes its arguments by reference, so that a literal or another temporary does not compile there.
 template <class... T>
-void command(const char* name, const T&... arguments) {
+void command(const char* name, T&&... arguments) {
+  static_assert((std::is_lvalue_reference<T>::value && ...),
+                "EXEC_NPU_CMD takes variables only: assign a literal or the result of a call to a variable first, a double for a Float attribute, an int64_t for an Int attribute");
   runCommand(name, {commandOperand(arguments)...});
 }
 

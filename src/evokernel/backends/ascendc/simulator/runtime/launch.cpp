@@ -48,6 +48,15 @@ std::vector<Block>* blocks = nullptr;
 Block* current = nullptr;
 ucontext_t scheduler;
 
+// The __gm__ variables of the kernel have their first values at the start of every launch, so that no launch knows of another. The simulator
+// cannot see accesses to them.
+void resetVariables() {
+  static const std::vector<char> first(entry().variables, entry().variablesEnd);
+  if (first.empty()) return;
+  std::copy(first.begin(), first.end(), entry().variables);
+  run.rawPointers = true;
+}
+
 void callEntry(void*) { entry().call(given.data()); }
 
 // Treats an exception of the kernel as a rule violation.
@@ -73,6 +82,7 @@ struct Running {  // marks a running block, which messages then name
 void runBlock() {
   {
     Running now;
+    readTilingAgain();
     callKernel();
   }
   rethrowViolation();
@@ -288,6 +298,7 @@ void launch(const Launch& wanted) {
   run.tilingKey = wanted.tilingKey;
   run.isMix = isMix;
   run.rawPointers = false;
+  resetVariables();
   double footprint = 0;
   for (const Buffer& buffer : wanted.arguments) footprint += double(buffer.bytes);
   shareMemory(footprint, std::min(double(vectorBlocks), chip().aiv_cores), entry().meets || cubeBlocks);

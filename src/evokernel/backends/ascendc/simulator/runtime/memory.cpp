@@ -18,6 +18,7 @@ struct Shown {
   uintptr_t start, end, real;  // complete pages
   bool open;
   std::string name;
+  uint64_t tiling = 0;  // bytes of tiling data
 };
 std::vector<Shown> shown;
 bool isGuarded = false;
@@ -32,6 +33,11 @@ bool open(Shown& one) {
   return one.open;
 }
 
+// The scalar unit reads each line of the tiling once; later reads hit its cache. How many there are is not visible.
+void readTiling(const Shown& one) {
+  for (uint64_t at = 0; at < one.tiling; at += 64) core->scalarGm(one.start + at);
+}
+
 void onFault(int number, siginfo_t* info, void*) {
   auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   char where[64] = "";
@@ -44,7 +50,8 @@ void onFault(int number, siginfo_t* info, void*) {
     }
     for (Shown& one : shown) {
       if (address >= one.start && address < one.end && !one.open && open(one)) {
-        run.rawPointers = true;
+        if (one.tiling) readTiling(one);
+        else run.rawPointers = true;
         return;
       }
       if (address >= one.start && address < one.end && one.open) written = &one;  // only a write causes a fault there
@@ -63,6 +70,11 @@ void onFault(int number, siginfo_t* info, void*) {
 
 }  // namespace
 
+void readTilingAgain() {
+  for (const Shown& one : shown)
+    if (one.tiling && one.open) readTiling(one);
+}
+
 void guarded(void (*body)(void*), void* with) {
   isGuarded = true;
   body(with);
@@ -74,7 +86,7 @@ void* Arguments::show(void* data, uint64_t bytes, const std::string& name, bool 
   void* reserved = mmap(nullptr, length + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) throw std::bad_alloc();
   uintptr_t seen = reinterpret_cast<uintptr_t>(reserved) + GUARD;
-  shown.push_back({seen, seen + length, start, false, name});
+  shown.push_back({seen, seen + length, start, false, name, 0});
   names.push_back(name);
   uint16_t* owner = nullptr;
   if (tracked && writable && level != FAST) {
@@ -130,6 +142,7 @@ Arguments::Arguments(const Launch& wanted) {
   run.workspace = static_cast<uint8_t*>(seen);
   pointers.push_back(seen);
   pointers.push_back(show(tiling, wanted.tiling.size(), "tiling", false, false));
+  shown.back().tiling = wanted.tiling.size();
 }
 
 Arguments::~Arguments() {

@@ -7,6 +7,9 @@
 
 namespace simulator {
 
+// At the start of a block: what it costs to read the tiling through a raw pointer, if an earlier block did.
+void readTilingAgain();
+
 class Arguments {
  public:
   explicit Arguments(const Launch& wanted);

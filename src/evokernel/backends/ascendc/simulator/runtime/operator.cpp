@@ -158,7 +158,7 @@ Buffer buffer(const Operand& operand, const std::string& name, bool writable) {
   return {operand.data, bytesOf(operand), name, writable, operand.shape};
 }
 
-void checkInput(const ops::OpDef& op, const ops::OpParamDef& parameter, const Operand& operand) {
+void checkInput(const ops::OpDef& op, const ops::OpParamDef& parameter, const Operand& operand, bool needsValues) {
   const char* name = parameter.simulatorName().c_str();
   if (operand.kind == Operand::TENSORS)
     endRun("E-OP-DYNAMIC", "input '%s' of %s is a list of tensors, which the simulator does not support through a binding", name, op.simulatorType().c_str());
@@ -166,7 +166,7 @@ void checkInput(const ops::OpDef& op, const ops::OpParamDef& parameter, const Op
     endRun("E-OP-ARGS", "input '%s' of %s is required, but the call does not pass it (aclnn 161001)", name, op.simulatorType().c_str());
   if (operand.kind != Operand::ABSENT && operand.kind != Operand::TENSOR)
     endRun("E-OP-ARGS", "input '%s' of %s is not a tensor", name, op.simulatorType().c_str());
-  if (operand.kind == Operand::TENSOR && parameter.simulatorNeedsValues() && bytesOf(operand) > MOST_VALUES)
+  if (operand.kind == Operand::TENSOR && needsValues && bytesOf(operand) > MOST_VALUES)
     endRun("E-OP-VALUES", "the host code reads the values of input '%s' of %s, %llu bytes, but may read at most %llu", name, op.simulatorType().c_str(),
          static_cast<unsigned long long>(bytesOf(operand)), static_cast<unsigned long long>(MOST_VALUES));
 }
@@ -175,10 +175,11 @@ void addInputs(const ops::OpDef& op, const Operands& inputs, Node& node, Launch&
   const auto& special = configuration(op).simulatorInputs();
   for (size_t i = 0; i < inputs.size(); i++) {
     const ops::OpParamDef& parameter = inForce(*op.simulatorInputs()[i], special);
+    bool needsValues = parameter.simulatorNeedsValues() || implementation(op.simulatorType().c_str()).valueInputs.count(int32_t(i));
     Buffer list{nullptr, 0, parameter.simulatorName(), false};
     node.inputLists.emplace_back(node.inputs.size(), inputs[i].size());
     for (const Operand& operand : inputs[i]) {
-      checkInput(op, parameter, operand);
+      checkInput(op, parameter, operand, needsValues);
       bool present = operand.kind == Operand::TENSOR;
       if (present) {
         checkType(op, parameter, "input", operand.type);
@@ -187,7 +188,7 @@ void addInputs(const ops::OpDef& op, const Operands& inputs, Node& node, Launch&
         list.bytes += bytesOf(operand);
       }
       node.present.push_back(present);
-      node.inputs.push_back(present ? described(operand, parameter.simulatorNeedsValues()) : gert::Tensor());
+      node.inputs.push_back(present ? described(operand, needsValues) : gert::Tensor());
     }
     bool isList = parameter.simulatorOption() == ops::DYNAMIC;
     launch.arguments.push_back(isList || list.parts.empty() ? list : list.parts[0]);

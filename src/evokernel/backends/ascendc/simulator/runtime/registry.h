@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct HostFunctions {
   ParseFunction parse = nullptr;
   ShapeFunction shape = nullptr;
   TypeFunction type = nullptr;
+  std::set<int32_t> valueInputs;  // indices of inputs whose values the host functions read
 };
 
 using MakeOperator = ops::OpDef* (*)(const char* type);

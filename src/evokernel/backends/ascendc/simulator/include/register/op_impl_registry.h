@@ -31,8 +31,12 @@ class OpImplRegister {
   OpImplRegister& InferShapeRange(Function) {
     return *this;
   }
-  OpImplRegister& InputsDataDependency(std::initializer_list<int32_t>) { return *this; }
-  OpImplRegister& TilingInputsDataDependency(std::initializer_list<int32_t>) { return *this; }
+  // The host functions may read the values of these inputs.
+  OpImplRegister& InputsDataDependency(std::initializer_list<int32_t> inputs) { return TilingInputsDataDependency(inputs); }
+  OpImplRegister& TilingInputsDataDependency(std::initializer_list<int32_t> inputs) {
+    functions_->valueInputs.insert(inputs.begin(), inputs.end());
+    return *this;
+  }
   template <class Value>
   OpImplRegister& PrivateAttr(const char*, Value) {
     return *this;
