@@ -90,7 +90,8 @@ def run_on_simulator(record: SiliconRecord, checkout: Path, args: argparse.Names
         protocol="paper",
         ignore_cache=True,
     )
-    return classify_outcome(verify(job), change)
+    outcome = verify(job)
+    return classify_outcome(outcome, change) | {"version": outcome.versions.get("simulator", "")}
 
 
 def classify_outcome(outcome: Outcome, change: str) -> dict[str, Any]:
@@ -138,7 +139,8 @@ def format_report(rows: Sequence[dict[str, Any]]) -> str:
     lines = [f"| silicon | {' | '.join(SIMULATOR_VERDICTS)} |", f"|---|{'---|' * len(SIMULATOR_VERDICTS)}"]
     lines += [f"| {one} | {' | '.join(str(counts[one, other]) for other in SIMULATOR_VERDICTS)} |" for one in SILICON_VERDICTS]
     lines += ["", f"{len(decided)} kernels of {len(operators)} operators are decided, {sum(bool(r['change']) for r in decided)} of them"]
-    lines[-1] += " at a smaller batch or in part."
+    versions = sorted({row.get("version", "") for row in decided})
+    lines[-1] += f" at a smaller batch or in part. Versions of the simulator: {', '.join(filter(None, versions)) or 'not reported'}."
     lines.append(f"- right or not right: {format_share(sum(map(is_agreeing, decided)), len(decided))} agree")
     for verdict in SILICON_VERDICTS:
         part = [row for row in decided if row["silicon"] == verdict]
@@ -175,7 +177,7 @@ def main() -> None:
     parser.add_argument("--builds-per-operator", type=int, default=1, help="kernels that do not compile, for each operator")
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--again", default="", help="operators or digests whose rows are repeated, separated by commas; 'disagreements'")
+    parser.add_argument("--again", default="", help="operators, digests, verdicts or versions whose rows are repeated; 'disagreements'")
     parser.add_argument("--max-mb", type=float, default=32)
     parser.add_argument("--timeout-s", type=float, default=120)
     parser.add_argument(
@@ -188,7 +190,13 @@ def main() -> None:
     json_path = args.out / "silicon.json"
     rows: list[dict[str, Any]] = json.loads(json_path.read_text()) if json_path.exists() else []
     again = set(args.again.split(","))
-    rows = [r for r in rows if not ({r["operator"], r["digest"]} & again or ("disagreements" in again and not is_agreeing(r)))]
+    rows = [
+        r
+        for r in rows
+        if not (
+            {r["operator"], r["digest"], r["silicon"], r.get("version", "")} & again or ("disagreements" in again and not is_agreeing(r))
+        )
+    ]
     known = {row["digest"] for row in rows}
     records = [r for r in read_records(args.checkout) if not args.operators or r.operator in args.operators.split(",")]
     records = [record for record in records if list(args.checkout.glob(f"vendor/mkb/reference/*/{record.operator}.py"))]
