@@ -189,7 +189,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     json_path = args.out / "silicon.json"
     rows: list[dict[str, Any]] = json.loads(json_path.read_text()) if json_path.exists() else []
-    again = set(args.again.split(","))
+    again = set(filter(None, args.again.split(",")))
     rows = [
         r
         for r in rows
