@@ -331,6 +331,16 @@ def test_missing_parts_of_six_are_named():
     assert parse_error_of({"kernel.txt": "not Python at all ("})[0] == "no_code"
 
 
+def test_kernel_of_six_parts_cannot_include_the_header_of_the_host():
+    header = re.search(r'#include "(\w+_tiling\.h)"', SIX)[1]
+    start = SIX.index("kernel_src")
+    included = SIX[:start] + SIX[start:].replace('#include "kernel_operator.h"', f'#include "kernel_operator.h"\n#include "{header}"', 1)
+    reason, detail = parse_error_of({"kernel.txt": included})
+    assert reason == "compile_error"
+    assert f"{header} file not found" in detail
+    assert parse_project({"kernel.txt": included.replace(f'#include "{header}"', f'// #include "{header}"')}, SIGNATURE) is not None
+
+
 def test_evaluation_source_calls_with_positional_arguments():
     text = re.sub(r"model_src\s*=.*", "eval_src = 'pass'\n", SIX, flags=re.DOTALL)
     signature = SIGNATURE.model_copy(update={"inputs": (*SIGNATURE.inputs, *SIGNATURE.params), "params": ()})
@@ -480,7 +490,7 @@ def test_omitted_numbers_have_the_defaults_of_the_binding():
         definition = ", ".join(['m.def("scale", &scale', *described])
         return parse_bound_functions(
             "at::Tensor scale(const at::Tensor& x, double low = 7.0, int64_t axis = 7) { return x; }\n"
-            f"PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {definition}, \"help\"); }}"
+            f'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {definition}, "help"); }}'
         )
 
     signature = SIGNATURE.model_copy(update={"params": (), "scalars": ()})
