@@ -9,7 +9,7 @@ import pytest
 EVERYTHING = "all"
 """The value of `--sample` that leaves nothing out."""
 SLOW_ONE_IN = 8
-"""By default, one of this many tests marked slow runs."""
+"""By default, one of this many tests marked slow runs; `slow(one_in=3)` changes it for a test."""
 
 
 def one_in(count: int, cases: Iterable[Any], name: Callable[[Any], str] | None = None, group: str = "") -> list[Any]:
@@ -38,7 +38,10 @@ def is_chosen(item: pytest.Item, sample: str) -> bool:
     if sample == EVERYTHING:
         return True
     test = item.nodeid.partition("[")[0]
-    slow = (Random(f"{sample}/{mark.kwargs.get('group', item.nodeid)}").randrange(SLOW_ONE_IN) for mark in item.iter_markers("slow"))
+    slow = (
+        Random(f"{sample}/{mark.kwargs.get('group', item.nodeid)}").randrange(mark.kwargs.get("one_in", SLOW_ONE_IN))
+        for mark in item.iter_markers("slow")
+    )
     sampled = (mark.kwargs["number"] in choose_numbers(sample, test, **mark.kwargs) for mark in item.iter_markers("sampled"))
     return not any(slow) and all(sampled)
 

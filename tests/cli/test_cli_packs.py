@@ -41,6 +41,7 @@ def run(call: Call, bank: str, task: Path, script: Path, *more: object) -> Comma
     return call("run", "--backend", "cpp", "--tasks", task, "--budget", 2, "--memory", bank, *generator, *more, "--json")
 
 
+@pytest.mark.slow(one_in=3)
 def test_run_starts_from_an_imported_pack(bank: Path, call: Call, task_file: Path, script: Path, tmp_path: Path) -> None:
     pack = tmp_path / "pack.jsonl"
     exported = call("memory", "export", pack, "--memory", bank, "--json").json

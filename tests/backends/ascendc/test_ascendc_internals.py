@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from vector_bench import Bench, numbers
+from vector_bench import HARDWARE, Bench, numbers
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +43,25 @@ def test_copies_of_slices(bench: Bench) -> None:
 def test_local_memory_without_a_pipe(bench: Bench) -> None:
     np.testing.assert_array_equal(bench.run("allocator", [], [100], "uint64", 2), [64, 64 + 224])
     assert bench.breaks("allocator", [], [192 * 512]) == "E-UB-FULL"
+
+
+def test_reader_that_does_not_wait_gets_old_values_at_level_hardware(bench: Bench) -> None:
+    """The vector unit starts before the copy has arrived. After a barrier the new values are there."""
+    x = numbers(256, "float32")
+    assert bench.breaks("race_in", [x], [0, 0]) == "E-RACE"
+    np.testing.assert_array_equal(bench.run("race_in", [x], [1, 0], "float32", 256), (x + 1) + x)
+    np.testing.assert_array_equal(bench.run("race_in", [x], [0, 0], "float32", 256, level=HARDWARE), 8 + x)
+
+
+def test_reader_that_starts_late_enough_gets_new_values(bench: Bench) -> None:
+    x = numbers(256, "float32")
+    assert bench.breaks("race_in", [x], [0, 200]) == "E-RACE"
+    np.testing.assert_array_equal(bench.run("race_in", [x], [0, 200], "float32", 256, level=HARDWARE), (x + 1) + x)
+
+
+def test_race_in_place_and_on_the_way_out_at_level_hardware(bench: Bench) -> None:
+    x = numbers(256, "float32")
+    assert bench.breaks("race_in_place", [x], []) == "E-RACE"
+    np.testing.assert_array_equal(bench.run("race_in_place", [x], [], "float32", 256, level=HARDWARE), np.full(256, 8.0))
+    assert bench.breaks("race_out", [x], []) == "E-RACE"
+    np.testing.assert_array_equal(bench.run("race_out", [x], [], "float32", 256, level=HARDWARE), np.full(256, 7.0))

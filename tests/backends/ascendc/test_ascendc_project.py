@@ -437,11 +437,30 @@ class ModelNew(torch.nn.Module):
             model(HELD, "self.n = dim; self.eps = eps", "x, b, flag"),
             (("tensor", 0), ("tensor", 2), ("number", 0), ("number", 1), ("number", 2)),
         ),
+        (model("return custom_ops_lib.third(inputs[0], -1.0)"), (("tensor", 0), ("float", -1.0))),
+        (model("return custom_ops_lib.fn(*inputs, 1, 2.0, True)"), (*EVERYTHING[:2], ("int", 1), ("float", 2.0), ("bool", True))),
+        (model("x, b, dim = inputs\nreturn custom_ops_lib.fn(x, b, dim, 2.0, True)"), (*EVERYTHING[:3], ("float", 2.0), ("bool", True))),
+        (
+            model("n = x.shape[0]\nx = x.view(-1, n).transpose(0, 1).contiguous()\nreturn custom_ops_lib.third(x, 1.0)", arguments="x, b"),
+            (
+                ("tensor", 0, ("reshape", -1, ("size", ("tensor", 0), 0)), ("transpose", 0, 1), ("contiguous",)),
+                ("float", 1.0),
+            ),
+        ),
+        (
+            model("return custom_ops_lib.third(torch.flatten(b).half().unsqueeze(-1), 1.0)", arguments="x, b"),
+            (("tensor", 1, ("flatten", 0, -1), ("cast", "float16"), ("unsqueeze", -1)), ("float", 1.0)),
+        ),
+        (
+            model("x = x.to(torch.float32).to('npu').float()\nreturn custom_ops_lib.third(x, x.size(0))", arguments="x, b"),
+            (("tensor", 0), ("size", ("tensor", 0), 0)),
+        ),
         (model(CAREFUL, "self.ops = custom_ops_lib", "x, b"), (("tensor", 0), ("tensor", 1), ("int", 1), ("float", 2.0), ("bool", True))),
     ],
 )
 def test_model_call_is_parsed(text, passed):
-    assert parse_model_call(text, parse_bound_functions(BIND), CALLED) == OperatorCall("fn", passed)
+    call = parse_model_call(text, parse_bound_functions(BIND), CALLED)
+    assert call == OperatorCall("third" if ".third(" in text else "fn", passed)
 
 
 @pytest.mark.parametrize(
@@ -449,6 +468,9 @@ def test_model_call_is_parsed(text, passed):
     [
         ("return torch.relu(custom_ops_lib.fn(*inputs))", "return torch.relu(custom_ops_lib.fn(*inputs))"),
         ("x = inputs[0] + 1\nreturn custom_ops_lib.fn(x, None, 1, 2.0, True)", "x = inputs[0] + 1"),
+        ("x = inputs[0].view(4) * 2\nreturn custom_ops_lib.third(x, 1.0)", "x = inputs[0].view(4) * 2"),
+        ("x = inputs[0].softmax(-1)\nreturn custom_ops_lib.third(x, 1.0)", "x = inputs[0].softmax(-1)"),
+        ("return custom_ops_lib.third(inputs[9], 1.0)", "inputs[9]"),
         ("return custom_ops_lib.fn(torch.zeros(4), None, 1, 2.0, True)", "torch.zeros(4)"),
         ("for t in inputs:\n    pass\nreturn custom_ops_lib.fn(*inputs)", "for t in inputs:"),
         ("return inputs[0]", "return inputs[0]"),
@@ -462,6 +484,12 @@ def test_model_with_other_computation_is_refused(forward, line):
         "unsupported",
         f"forward in model_src may only call the operator; move this into the kernel: {line}",
     )
+
+
+def test_turned_tensor_must_be_contiguous():
+    text = model("return custom_ops_lib.third(inputs[0].t(), 1.0)")
+    with pytest.raises(CandidateError, match=r"write inputs\[0\].t\(\).contiguous\(\)"):
+        parse_model_call(text, parse_bound_functions(BIND), CALLED)
 
 
 def test_calls_with_wrong_arguments_are_refused():

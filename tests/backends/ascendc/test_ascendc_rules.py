@@ -170,7 +170,7 @@ def test_violation_message_has_line_rule_and_hint(ran):
     assert error.reason == "local_memory"
     first, rule, hint = error.detail.splitlines()
     assert first.startswith(
-        f"E-UB-FULL at op_kernel.cpp line {group.line(0)} `pipe.InitBuffer(xQueue, 2, 100 * 1024);`: InitBuffer: with 2 x 102400 bytes"
+        f"E-UB-FULL at op_kernel.cpp line {group.line(0)} `DataCopy(y, yGm[at], count);`: DataCopy GM->UB needs bytes [204800, +1024) of UB"
     )
     assert rule.startswith("Rule: ")
     assert hint.startswith("Hint: ")

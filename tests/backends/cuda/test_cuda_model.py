@@ -182,6 +182,7 @@ def steps(found):
     return made
 
 
+@pytest.mark.slow(one_in=3)
 def test_launches_are_recorded(recorded):
     made = steps(recorded["right"])
     assert made.tensors == (8 * 64 * 4, 64 * 64 * 4, 64 * 4, 64 * 64 * 4, 8 * 64 * 4), "x, weight, bias; both outputs"

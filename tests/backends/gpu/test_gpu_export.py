@@ -24,6 +24,7 @@ def exported(backend: str, file: str, text: str, into) -> None:
         (into / name).write_text(content)
 
 
+@pytest.mark.slow(one_in=3)
 def test_exported_triton_test_passes_and_can_fail(tmp_path):
     pytest.importorskip("triton")
     good = (plugin_folder("backend", "triton") / "samples" / "good" / "kernel.py").read_text()

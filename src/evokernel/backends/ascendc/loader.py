@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evokernel.backends.ascendc.tensor_steps import apply_steps
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -67,15 +68,28 @@ class AscendcKernel:
         self.keep_alive += [arguments, outputs]
         count = len(arguments.outputs)
         if self.plan["function"]:
-            call_arguments = argument_array([bound_argument(one, tensors, numbers) for one in self.plan["call"]])
-            function = self.plan["function"].encode()
-            return lambda: self.raise_for_error(
-                self.simulator.simulator_call(function, call_arguments, len(call_arguments), outputs, count)
-            )
+            return self.bind_function(self.plan["function"].encode(), arguments.inputs, tensors, numbers, outputs, count)
         inputs, attributes, name = argument_array(tensors), argument_array(numbers), self.plan["op"].encode()
         return lambda: self.raise_for_error(
             self.simulator.simulator_run(name, inputs, len(tensors), attributes, len(numbers), outputs, count)
         )
+
+    def bind_function(
+        self, function: bytes, arrays: Sequence[Array], tensors: Sequence[Argument], numbers: Sequence[Argument], outputs: Any, count: int
+    ) -> Callable[[], None]:
+        """The call of a bound function. Tensors that a model prepares are prepared before every call, because their values may change."""
+
+        def call() -> None:
+            prepared = [prepare_argument(one, arrays) for one in self.plan["call"]]
+            given = argument_array(
+                [
+                    tensor_argument(own) if own else bound_argument(one, tensors, numbers, arrays)
+                    for one, own in zip(self.plan["call"], prepared)
+                ]
+            )
+            self.raise_for_error(self.simulator.simulator_call(function, given, len(self.plan["call"]), outputs, count))
+
+        return call
 
     def raise_for_error(self, failed: int) -> None:
         """Raise the simulator's error of a failed call."""
@@ -104,12 +118,36 @@ def scalar_argument(kind: str, value: float) -> Argument:
     return Argument(kind={"int": INTEGER, "float": NUMBER, "bool": BOOLEAN}[kind], integer=int(value), number=float(value))
 
 
-def bound_argument(specification: Sequence[Any], tensors: Sequence[Argument], numbers: Sequence[Argument]) -> Argument:
+def bound_argument(
+    specification: Sequence[Any], tensors: Sequence[Argument], numbers: Sequence[Argument], arrays: Sequence[Array] = ()
+) -> Argument:
     """Resolve an argument of a bound function.
 
-    Specifications are `["tensor", 0]`, `["number", 1]`, `["int", 3]`, `["float", 0.5]`, `["bool", true]` and `["absent"]`.
+    Specifications are `["tensor", 0]`, `["number", 1]`, `["int", 3]`, `["float", 0.5]`, `["bool", true]`, `["absent"]` and
+    `["size", ["tensor", 0], 1]`.
     """
     kind, *rest = specification
     if kind in ("tensor", "number"):
         return (tensors if kind == "tensor" else numbers)[int(rest[0])]
+    if kind == "size":
+        return scalar_argument("int", axis_size(specification, arrays))
     return scalar_argument(kind, rest[0]) if rest else Argument(kind=ABSENT)
+
+
+def prepare_argument(specification: Sequence[Any], arrays: Sequence[Array]) -> Array | None:
+    """The array of a tensor after its steps; None for an argument without steps."""
+    kind, *rest = specification
+    if kind != "tensor" or len(rest) == 1:
+        return None
+    array, steps = arrays[int(rest[0])], rest[1:]
+    dtype = next((step[1] for step in reversed(steps) if step[0] == "cast"), array.dtype)
+    try:
+        return array._replace(dtype=dtype, data=apply_steps(array.data, steps, lambda size: axis_size(size, arrays)))
+    except (ValueError, IndexError, TypeError) as error:
+        raise CandidateError("raised", f"forward in model_src cannot prepare {array.name} of shape {array.data.shape}: {error}") from error
+
+
+def axis_size(specification: Sequence[Any], arrays: Sequence[Array]) -> int:
+    """The size of an axis of an argument: `["size", ["tensor", 0], 1]`."""
+    _, tensor, axis = specification
+    return int((prepare_argument(tensor, arrays) or arrays[int(tensor[1])]).data.shape[int(axis)])

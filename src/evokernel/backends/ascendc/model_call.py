@@ -1,4 +1,7 @@
-"""Reads how `ModelNew.forward` calls its operator, without running it. Any other computation in forward is refused."""
+"""Reads how `ModelNew.forward` calls its operator, without running it. Any other computation in forward is refused.
+
+Steps that only prepare an argument (shapes, order of axes, element types) become part of it: see `tensor_steps`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from evokernel.backends.ascendc import tensor_steps
 from evokernel.core.errors import CandidateError
 from evokernel.reference.names import to_identifier
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from evokernel.core.records import Signature
 
 MODULE = "custom_ops_lib"
-IDENTITY_METHODS = {"contiguous", "to", "npu", "float", "half", "detach", "clone", "cuda", "data", "requires_grad_", "type"}
+IDENTITY_METHODS = {"to", "npu", "detach", "clone", "cuda", "data", "requires_grad_", "type", "contiguous", *tensor_steps.CASTS}
 CASTS = {"float", "int", "bool"}
 NO_GRAD_CONTEXTS = {"no_grad", "inference_mode"}
 
@@ -202,6 +206,8 @@ class ModelReader:
                     return call
             elif isinstance(statement, ast.If) and not statement.orelse:
                 self.require_unchanged_names(statement, names)
+            elif isinstance(statement, ast.Assign) and self.unpack_arguments(statement, names):
+                continue
             elif isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
                 value = self.evaluate(statement.value, names)
                 if value is None:
@@ -215,6 +221,22 @@ class ModelReader:
             else:
                 raise self.unsupported_statement(statement)
         return None
+
+    def forward_arguments(self) -> list[ArgumentValue]:
+        """All arguments of forward in order: tensors, then numbers."""
+        tensors = [ArgumentValue(("tensor", index)) for index in range(len(self.signature.inputs))]
+        return [*tensors, *(ArgumentValue(("number", index)) for index in range(len(self.signature.scalars)))]
+
+    def unpack_arguments(self, statement: ast.Assign, names: dict[str, SymbolValue]) -> bool:
+        """Bind the names of `x, mask, dim = inputs`; False if the statement has another form."""
+        [target, *more] = statement.targets
+        if more or not isinstance(target, ast.Tuple | ast.List) or not isinstance(self.evaluate(statement.value, names), AllArguments):
+            return False
+        arguments = self.forward_arguments()
+        if len(target.elts) > len(arguments) or not all(isinstance(element, ast.Name) for element in target.elts):
+            raise self.unsupported_statement(statement)
+        names.update({element.id: argument for element, argument in zip(target.elts, arguments) if isinstance(element, ast.Name)})
+        return True
 
     def require_unchanged_names(self, statement: ast.If, names: dict[str, SymbolValue]) -> None:
         """Refuse a conditional that changes a value. `if not x.is_contiguous(): x = x.contiguous()` changes none."""
@@ -245,6 +267,8 @@ class ModelReader:
             return self.evaluate_attribute(node, names)
         if isinstance(node, ast.Call):
             return self.evaluate_call(node, names)
+        if isinstance(node, ast.Subscript):
+            return self.evaluate_subscript(node, names)
         if isinstance(node, ast.ListComp | ast.GeneratorExp):
             return self.evaluate_comprehension(node, names)
         return None
@@ -260,6 +284,24 @@ class ModelReader:
         if isinstance(value, bool | int | float):
             return ArgumentValue((type(value).__name__, value))
         return value if isinstance(value, str) else None
+
+    def evaluate_subscript(self, node: ast.Subscript, names: Mapping[str, SymbolValue]) -> SymbolValue | None:
+        """`inputs[0]`, or the size of an axis: `x.shape[1]`."""
+        index = self.evaluate(node.slice, names)
+        if not isinstance(index, ArgumentValue) or index.argument[0] != "int":
+            return None
+        place = int(index.argument[1])
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            return self.size_of(self.evaluate(node.value.value, names), place)
+        arguments = self.forward_arguments()
+        is_inside = isinstance(self.evaluate(node.value, names), AllArguments) and -len(arguments) <= place < len(arguments)
+        return arguments[place] if is_inside else None
+
+    @staticmethod
+    def size_of(value: SymbolValue | None, axis: float) -> ArgumentValue | None:
+        """The size of an axis of a tensor."""
+        is_tensor = isinstance(value, ArgumentValue) and value.argument[0] == "tensor"
+        return ArgumentValue(("size", value.argument, int(axis))) if is_tensor and isinstance(value, ArgumentValue) else None
 
     def evaluate_attribute(self, node: ast.Attribute, names: Mapping[str, SymbolValue]) -> SymbolValue | None:
         owner = self.evaluate(node.value, names)
@@ -292,6 +334,8 @@ class ModelReader:
             return BindingFunction(name) if isinstance(library, BindingModule) and isinstance(name, str) else None
         if isinstance(node.func, ast.Name) and node.func.id in CASTS | {"list", "tuple"} and len(node.args) == 1:
             return self.evaluate(node.args[0], names)
+        if (prepared := self.prepare_tensor(node, names)) is not None:
+            return prepared
         function = self.evaluate(node.func, names) if not self.is_identity_method(node.func) else None
         if isinstance(function, BindingFunction):
             return self.parse_bound_call(node, function.name, names)
@@ -299,6 +343,43 @@ class ModelReader:
             inner = self.evaluate(node.func.value, names)
             return inner if isinstance(inner, ArgumentValue | OperatorCall) else None
         return None
+
+    def prepare_tensor(self, node: ast.Call, names: Mapping[str, SymbolValue]) -> ArgumentValue | None:
+        """A tensor after a step such as `x.view(-1, 4)`, `torch.transpose(x, 0, 1)` or `x.half()`; or a size, `x.size(0)`."""
+        if not isinstance(node.func, ast.Attribute) or node.keywords:
+            return None
+        method, given = node.func.attr, list(node.args)
+        of_torch = isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
+        if method not in (*tensor_steps.METHODS, *tensor_steps.CASTS, "contiguous", "size", "to") or (of_torch and not given):
+            return None
+        tensor = self.evaluate(given.pop(0) if of_torch else node.func.value, names)
+        if not isinstance(tensor, ArgumentValue) or tensor.argument[0] != "tensor":
+            return None
+        if method == "contiguous" or method in tensor_steps.CASTS or method == "to":
+            return self.cast_tensor(tensor, method, given)
+        if len(given) == 1 and isinstance(given[0], ast.Tuple | ast.List):
+            given = given[0].elts
+        values = [self.evaluate(argument, names) for argument in given]
+        numbers = [value.argument for value in values if isinstance(value, ArgumentValue) and value.argument[0] in ("int", "size")]
+        if len(numbers) != len(values):
+            return None
+        plain = [number[1] if number[0] == "int" else number for number in numbers]
+        if method == "size":
+            return self.size_of(tensor, plain[0]) if len(plain) == 1 and isinstance(plain[0], int) else None
+        step = tensor_steps.make_step(method, plain)
+        return None if step is None else ArgumentValue((*tensor.argument, step))
+
+    def cast_tensor(self, tensor: ArgumentValue, method: str, given: Sequence[ast.expr]) -> ArgumentValue:
+        """The tensor with another element type, or contiguous. A device, as in `x.to("npu")`, changes nothing."""
+        if method == "contiguous":
+            return tensor if tensor_steps.is_contiguous(tensor.argument[2:]) else ArgumentValue((*tensor.argument, ("contiguous",)))
+        dtype = tensor_steps.CASTS.get(method) or (ast.unparse(given[0]).removeprefix("torch.") if given else "")
+        dtype = tensor_steps.CASTS.get(dtype, dtype)
+        own = (*self.signature.inputs, *self.signature.params)[int(tensor.argument[1])].dtype
+        current = next((step[1] for step in reversed(tensor.argument[2:]) if step[0] == "cast"), own)
+        if dtype not in tensor_steps.CASTS.values() or dtype == current or current == "bfloat16":
+            return tensor
+        return ArgumentValue((*tensor.argument, ("cast", dtype)))
 
     @staticmethod
     def is_identity_method(node: ast.expr) -> bool:
@@ -311,13 +392,25 @@ class ModelReader:
         arguments: list[CallArgument] = []
         for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
             value = self.evaluate(argument.value if isinstance(argument, ast.Starred) else argument, names)
-            if isinstance(argument, ast.Starred) and isinstance(value, AllArguments) and len(node.args) == 1:
-                return OperatorCall(name, positional_arguments(bound, self.signature))
+            if isinstance(argument, ast.Starred) and isinstance(value, AllArguments):
+                if len(node.args) + len(node.keywords) == 1:
+                    return OperatorCall(name, positional_arguments(bound, self.signature))
+                arguments += self.starred_arguments(bound, len(node.args) + len(node.keywords) - 1)
+                continue
             if isinstance(argument, ast.Starred) or not isinstance(value, ArgumentValue):
                 raise self.unsupported_statement(argument)
+            if value.argument[0] == "tensor" and not tensor_steps.is_contiguous(value.argument[2:]):
+                line = (ast.get_source_segment(self.text, argument) or "").strip()
+                raise CandidateError("unsupported", f"the operator takes contiguous tensors: write {line}.contiguous() in model_src")
             arguments.append(value.argument)
         omitted = bound.parameters[len(arguments) :]
         defaults = [parameter.default for parameter in omitted if parameter.default is not None]
         if not node.keywords and len(defaults) == len(omitted):
             arguments += defaults
         return OperatorCall(name, tuple(arguments))
+
+    def starred_arguments(self, bound: BoundFunction, others: int) -> list[CallArgument]:
+        """The arguments for `*inputs` beside others: all tensors, and the numbers if the function has room for them."""
+        tensors = [("tensor", index) for index in range(len(self.signature.inputs))]
+        numbers = [("number", index) for index in range(len(self.signature.scalars))]
+        return [*tensors, *(numbers if len(tensors) + len(numbers) + others <= len(bound.parameters) else [])]

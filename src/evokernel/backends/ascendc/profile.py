@@ -32,6 +32,8 @@ SCALAR_GM_NOTE = " The cost of scalar access to global memory is not published: 
 HAZARD_TEXTS = {
     "W-GM-LINE": " Several cores write to one 64-byte line with SetValue. A device may lose an update: give each core complete lines.",
     "W-GM-SIZE": " SetGlobalBuffer declares more elements than the argument has: clamp the last core to the remaining elements.",
+    "W-UB-FULL": " InitBuffer announces more local memory than the core has; an access to the excess would fail: use smaller buffers.",
+    "W-LIB-TMP": " A library call gets a temporary buffer without memory, and happens to need none: pass an allocated one.",
     "W-LIB-OVERLAP": " A library call works in place, which its documentation does not allow: give it a separate destination.",
 }
 """Hazards on a device that violate no rule, by the code of the simulator's note."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.entry import TYPES
@@ -16,8 +16,10 @@ from evokernel.core.errors import CandidateError
 if TYPE_CHECKING:
     from evokernel.core.records import Signature
 
-CallArgument = tuple[str | float, ...]
-"""One argument of a bound function: ("tensor", 0), ("number", 1), ("int", 3), ("float", 0.5), ("bool", True) or ("absent",)."""
+CallArgument = tuple[Any, ...]
+"""One argument of a bound function: ("tensor", 0), ("number", 1), ("int", 3), ("float", 0.5), ("bool", True) or ("absent",).
+
+The steps of `tensor_steps` may follow a tensor: ("tensor", 0, ("reshape", -1, 4)). ("size", ("tensor", 0), 1) is the size of an axis."""
 
 
 @dataclass(frozen=True)

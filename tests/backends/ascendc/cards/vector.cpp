@@ -69,7 +69,10 @@ s.Store(g.y, y, g.n);
 
 //! init-buffer breaks E-UB-FULL
 InQueue a;
-g.pipe->InitBuffer(a, 2, LargestTile(2, 4, 0) * 4 + 256);
+const uint32_t tile = LargestTile(2, 4, 0) + 64;
+g.pipe->InitBuffer(a, 2, tile * 4);
+a.AllocTensor<float>();
+Duplicate(a.AllocTensor<float>(), 0.0f, tile);
 
 //! init-buffer breaks E-UB-OOB
 TBuf<TPosition::VECCALC> a;

@@ -65,3 +65,29 @@ CASE(allocator) {  // p: elements of the second tensor
   c.out<uint64_t>().SetValue(0, second.GetPhyAddr() - first.GetPhyAddr());
   c.out<uint64_t>().SetValue(1, memory.GetCurAddr());
 }
+
+// ---- races; p: whether a barrier orders the pipes, and the number of instructions that keep the reader waiting
+CASE(race_in) {
+  Duplicate(c.work<float>(), 7.0f, 256);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(c.work<float>(), globalOf(c), 256);
+  if (c.p[0]) PipeBarrier<PIPE_ALL>();
+  for (int64_t i = 0; i < c.p[1]; i++) Duplicate(c.in<float>(1), 1.0f, 4096);
+  Adds(c.out<float>(), c.work<float>(), 1.0f, 256);
+  PipeBarrier<PIPE_ALL>();
+  Add(c.out<float>(), c.out<float>(), c.work<float>(), 256);
+}
+CASE(race_in_place) {
+  Duplicate(c.out<float>(), 7.0f, 256);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(c.out<float>(), globalOf(c), 256);
+  Adds(c.out<float>(), c.out<float>(), 1.0f, 256);
+}
+CASE(race_out) {
+  Duplicate(c.work<float>(), 7.0f, 256);
+  PipeBarrier<PIPE_ALL>();
+  Muls(c.work<float>(), c.in<float>(0), 2.0f, 256);
+  DataCopy(globalOf(c), c.work<float>(), 256);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(c.out<float>(), globalOf(c), 256);
+}

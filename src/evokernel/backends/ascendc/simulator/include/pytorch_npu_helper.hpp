@@ -31,13 +31,19 @@ std::enable_if_t<std::is_arithmetic<T>::value, Operand> commandOperand(T value) 
 }
 
 // CANN's macro takes its arguments by reference, so that a literal or another temporary does not compile there.
+template <class... T> std::bool_constant<(std::is_lvalue_reference<T>::value && ...)> areVariables(T&&...);
+
 template <class... T>
-void command(const char* name, T&&... arguments) {
-  static_assert((std::is_lvalue_reference<T>::value && ...),
-                "EXEC_NPU_CMD takes variables only: assign a literal or the result of a call to a variable first, a double for a Float attribute, an int64_t for an Int attribute");
+void command(const char* name, const T&... arguments) {
   runCommand(name, {commandOperand(arguments)...});
 }
 
 }  // namespace simulator
 
-#define EXEC_NPU_CMD(api, ...) ::simulator::command(#api, ##__VA_ARGS__)
+#define EXEC_NPU_CMD(api, ...)                                                                                                  \
+  do {                                                                                                                          \
+    static_assert(decltype(::simulator::areVariables(__VA_ARGS__))::value,                                                      \
+                  "EXEC_NPU_CMD takes variables only: assign a literal or the result of a call to a variable first, a double for " \
+                  "a Float attribute, an int64_t for an Int attribute");                                                        \
+    ::simulator::command(#api, ##__VA_ARGS__);                                                                                  \
+  } while (false)

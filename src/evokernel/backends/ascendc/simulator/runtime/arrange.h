@@ -149,6 +149,14 @@ inline void topK(const AscendC::LocalTensor<T>& values, const AscendC::LocalTens
   }
 }
 
+// The smallest temporary buffer of BroadCast: none to copy a tensor or to fill one with a single number, a block to repeat a row.
+template <typename T, int dims> inline uint64_t broadcastScratch(const uint32_t* dstShape, const uint32_t* srcShape) {
+  uint64_t from = 1, to = 1;
+  for (int axis = 0; axis < dims; axis++) from *= srcShape[axis], to *= dstShape[axis];
+  if (sizeof(T) == 1) return 256;
+  return from == to || from == 1 ? 0 : dims == 2 && srcShape[1] == 1 ? 256 : BLOCK;
+}
+
 }  // namespace simulator
 
 namespace AscendC {
@@ -158,13 +166,13 @@ namespace AscendC {
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim], const uint32_t srcShape[dim],   \
                    const LocalTensor<uint8_t>& sharedTmpBuffer) {                                                                      \
     static_assert(dim == 1 || dim == 2, "one or two axes");                                                                            \
-    simulator::scratch(sharedTmpBuffer, 256, #NAME);                                                                                        \
+    simulator::scratch(sharedTmpBuffer, simulator::broadcastScratch<T, dim>(dstShape, srcShape), #NAME);                                      \
     simulator::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                             \
   }                                                                                                                                    \
   template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                                                         \
   inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t dstShape[dim], const uint32_t srcShape[dim]) { \
     static_assert(dim == 1 || dim == 2, "one or two axes");                                                                            \
-    simulator::scratch(256, #NAME);                                                                                                         \
+    simulator::scratch(simulator::broadcastScratch<T, dim>(dstShape, srcShape), #NAME);                                                       \
     simulator::broadcast<T, dim>(dst, src, dstShape, srcShape);                                                                             \
   }
 SIMULATOR_BROADCAST(Broadcast)

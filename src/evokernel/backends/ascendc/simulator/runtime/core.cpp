@@ -28,6 +28,8 @@ Core::Core() {
   seen = static_cast<uint8_t*>(mmap(nullptr, LOCAL_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (local == MAP_FAILED || seen == MAP_FAILED) throw std::bad_alloc();
   known = static_cast<uint8_t*>(malloc(LOCAL_BYTES));
+  before = static_cast<uint8_t*>(malloc(LOCAL_BYTES));
+  if (!known || !before) throw std::bad_alloc();
   shadows = new Shadow[LOCAL_BYTES / BLOCK];
   memset(local, 0xA5, LOCAL_BYTES);
   memset(known, 0, LOCAL_BYTES);
@@ -38,6 +40,7 @@ Core::~Core() {
   munmap(local, LOCAL_BYTES);
   munmap(seen, LOCAL_BYTES);
   free(known);
+  free(before);
   delete[] shadows;
 }
 
@@ -62,6 +65,7 @@ void Core::reset(int64_t block) {
   atomic = Atomic::NONE;
   pipe = nullptr;
   counts = Counts();
+  stale.clear();
   for (int space = 0; space < SPACES; space++) {
     top[space] = SPACE_START[space];
     uint32_t start = SPACE_START[space], end = std::min(std::max(high[space], start), SPACE_START[space + 1]);
@@ -72,7 +76,7 @@ void Core::reset(int64_t block) {
   }
   memset(clock, 0, sizeof clock);
   for (int pipe = 0; pipe < PIPES; pipe++) {
-    time[pipe] = late[pipe] = 0;
+    time[pipe] = late[pipe] = started[pipe] = 0;
     epoch[pipe] = clock[pipe][pipe] = 1;
   }
   for (auto& from : events)
@@ -113,6 +117,22 @@ void Core::race(int pipe, int other, uint32_t block, bool writes, bool wrote, co
   reportViolation("E-RACE", "%s on PIPE_%s %s %s bytes [%u, +32) %s PIPE_%s, but nothing orders the two pipes", what, pipeName(pipe),
          writes ? "overwrites" : "reads", spaceName(spaceOf(address)), inSpace(address),
          wrote ? "last written by" : "that may still be read by", pipeName(other));
+}
+
+// The reader started before the write was complete, so it reads what was there before.
+void Core::showStale(uint32_t block) {
+  if (level != HARDWARE) return;
+  for (const Stale& one : stale)
+    if (one.block == block) return;
+  Stale one{block, {}};
+  memcpy(one.bytes, local + block * BLOCK, BLOCK);
+  memcpy(local + block * BLOCK, before + block * BLOCK, BLOCK);
+  stale.push_back(one);
+}
+
+void Core::hideStale() {
+  for (const Stale& one : stale) memcpy(local + one.block * BLOCK, one.bytes, BLOCK);
+  stale.clear();
 }
 
 void Core::unknown(uint32_t address, uint64_t bytes, const uint8_t* at, const char* what) {

@@ -44,6 +44,7 @@ struct Shadow {
   uint32_t written = 0;
   uint32_t read[PIPES] = {};
   uint8_t writer = 0xff;
+  double done = 0;  // when the write is complete
 };
 
 // The state of a pipe when it set a flag: its time, and its progress relative to the other pipes.
@@ -59,6 +60,12 @@ struct QueueBuffer {
   State state = FREE;
   Event filled, freed;
   int8_t filledId = 0, freedId = 0;
+};
+
+// The new content of a block while an instruction reads the old one.
+struct Stale {
+  uint32_t block;
+  uint8_t bytes[BLOCK];
 };
 
 struct Mask {  // the lanes of a vector instruction
@@ -124,6 +131,7 @@ class Core {
 
   // ---- time and order
   double time[PIPES];
+  double started[PIPES] = {};  // start of the last instruction
   double late[PIPES] = {};  // arrival time of the last copy's data; the pipe continues earlier
   uint32_t cold = 0;        // lines moved before the start of this block
   double finished(int pipe) const { return std::max(time[pipe], late[pipe]); }
@@ -160,6 +168,11 @@ class Core {
   uint8_t* seen;         // the address that a kernel gets; it is inaccessible at first
   bool isOpen = false;   // the kernel used a raw pointer, so the data were mapped there
   bool open();
+  uint8_t* before;     // level hardware: what each block held before its last write
+  std::vector<Stale> stale;  // blocks that show this instead, until the next instruction
+  void showStale(uint32_t block) __attribute__((cold, noinline));
+  void hideStale() __attribute__((cold, noinline));
+  void keepBefore(uint32_t block);
   uint8_t* known;      // per byte: whether it was written
   bool tolerates = false, doubtful = false;  // doubt.h: uninitialized bytes are tracked instead of refused; some were read
   Shadow* shadows;
@@ -192,10 +205,22 @@ inline bool ordered(int one, int other) { return one == S || other == S || one =
 double spaceBytes(int space);
 
 inline void Core::issue(int pipe, double cycles) {
+  if (__builtin_expect(!stale.empty(), 0)) hideStale();
   if (pipe != S) time[S] += chip().issue;
-  time[pipe] = std::max(time[pipe], time[S]) + cycles;
+  started[pipe] = std::max(time[pipe], time[S]);
+  time[pipe] = started[pipe] + cycles;
   counts.busy[pipe] += cycles;
   clock[pipe][pipe] = ++epoch[pipe];
+}
+
+// Called before the write. A block that shows its old content and is overwritten keeps what is written.
+inline void Core::keepBefore(uint32_t block) {
+  for (size_t i = 0; i < stale.size(); i++)
+    if (stale[i].block == block) {
+      stale.erase(stale.begin() + long(i));
+      return;
+    }
+  memcpy(before + block * BLOCK, local + block * BLOCK, BLOCK);
 }
 
 inline void Core::touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what) {
@@ -204,14 +229,18 @@ inline void Core::touch(int pipe, uint32_t address, uint64_t bytes, bool writes,
   for (uint32_t block = first; block <= last; block++) {
     Shadow& shadow = shadows[block];
     int writer = shadow.writer;
-    if (writer != pipe && writer != 0xff && !ordered(writer, pipe) && clock[pipe][writer] < shadow.written)
+    if (writer != pipe && writer != 0xff && !ordered(writer, pipe) && clock[pipe][writer] < shadow.written) {
       race(pipe, writer, block, writes, true, what);
+      if (!writes && started[pipe] < shadow.done) showStale(block);
+    }
     if (writes) {
+      if (level == HARDWARE) keepBefore(block);
       for (int other = 0; other < PIPES; other++)
         if (shadow.read[other] && !ordered(other, pipe) && clock[pipe][other] < shadow.read[other]) race(pipe, other, block, true, false, what);
       shadow = Shadow();
       shadow.written = epoch[pipe];
       shadow.writer = uint8_t(pipe);
+      shadow.done = finished(pipe);
     } else {
       shadow.read[pipe] = epoch[pipe];
     }
@@ -227,6 +256,7 @@ inline void Core::reads(uint32_t address, uint64_t bytes, const char* what) {
 
 // The compiler makes the scalar pipe wait for the last access to the bytes.
 inline void Core::scalarTouch(uint32_t address, bool writes) {
+  if (__builtin_expect(!stale.empty(), 0)) hideStale();
   Shadow& shadow = shadows[address / BLOCK];
   if (shadow.writer != 0xff && shadow.writer != S) time[S] = std::max(time[S], finished(shadow.writer));
   if (writes) {

@@ -40,6 +40,10 @@ template <typename T> inline void inPlace(const Recipe& recipe, const AscendC::L
 
 // Scratch memory passed by the caller.
 inline uint64_t scratch(const AscendC::LocalTensor<uint8_t>& buffer, uint64_t least, const char* what) {
+  if (!buffer.allocated && !least) {
+    addNote("W-LIB-TMP", "%s gets a temporary buffer without memory, and needs none for this type and shape", what);
+    return 0;
+  }
   if (!buffer.allocated) endRun("E-LIB-TMP", "%s: the shared temporary buffer has no memory (it was never allocated)", what);
   uint64_t has = buffer.address < buffer.high ? buffer.high - buffer.address : 0;
   if (has < least)

@@ -19,6 +19,16 @@ constexpr int spaceAt(AscendC::TPosition position) {
   }
 }
 
+inline uint32_t spaceEnd(int space) { return SPACE_START[space] + uint32_t(spaceBytes(space)); }
+
+// An access behind the end of a memory, by an address that InitBuffer gave out.
+inline void checkEnd(int space, int64_t at, uint64_t bytes, const char* what) {
+  uint32_t end = spaceEnd(space), announced = core->top[space];
+  if (at + int64_t(bytes) <= int64_t(end) || announced <= end || at + int64_t(bytes) > int64_t(announced)) return;
+  endRun(space == UB ? "E-UB-FULL" : "E-L1-FULL", "%s needs bytes [%ld, +%llu) of %s, but the core has %u: InitBuffer gave out %u", what, long(at - SPACE_START[space]),
+         (unsigned long long)bytes, spaceName(space), end - SPACE_START[space], announced - SPACE_START[space]);
+}
+
 }  // namespace simulator
 
 namespace AscendC {
@@ -133,6 +143,7 @@ template <typename T> class LocalTensor {
   __attribute__((cold, noinline)) void outside(int64_t index, const char* what) const {
     if (!allocated) simulator::endRun("E-UB-NULL", "%s(%ld) on a LocalTensor without memory (it was never allocated)", what, long(index));
     int64_t at = int64_t(address) + index * int64_t(sizeof(T));
+    simulator::checkEnd(simulator::spaceAt(position), at, sizeof(T), what);
     auto report = simulator::isInSameMemory(low, at, sizeof(T)) ? simulator::reportViolation : simulator::endRun;
     report("E-UB-OOB", "%s(%ld) of a view at +%d is outside its buffer of %u bytes", what, long(index), int(address - low), high - low);
   }
@@ -250,6 +261,7 @@ template <typename T> inline void operand(int pipe, const AscendC::LocalTensor<T
                                           uint32_t align = BLOCK) {
   if (__builtin_expect(!tensor.allocated, 0)) endRun("E-UB-NULL", "%s: the LocalTensor has no memory (it was never allocated)", what);
   if (__builtin_expect(tensor.address < tensor.low || tensor.address + bytes > tensor.high, 0)) {
+    checkEnd(spaceAt(tensor.position), tensor.address, bytes, what);
     auto report = isInSameMemory(tensor.low, tensor.address, bytes) ? reportViolation : endRun;
     report("E-UB-OOB", "%s %s %llu bytes at +%d of a buffer of %u bytes", what, writes ? "writes" : "reads", (unsigned long long)bytes,
          int(tensor.address - tensor.low), tensor.high - tensor.low);

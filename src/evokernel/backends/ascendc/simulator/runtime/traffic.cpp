@@ -75,11 +75,12 @@ double spread(const Traffic& rows) {
 // Its data arrive after the memory latency, at the rate of the core, and not before the traffic of all cores allows it; the next copy starts earlier.
 void Core::move(int pipe, const Traffic& rows) {
   const Chip& c = chip();
+  if (!stale.empty()) hideStale();
   double bytes = rows.bytes(), outside = beyondL2(rows, pipe != MTE2);
   double slower = std::min(c.unaligned_gm, spread(rows));
   if (slower > WORTH_KNOWING) addNote("W-GM-512", "copies of %llu bytes do not start at multiples of 512 bytes", (unsigned long long)rows.length);
   time[S] += c.issue;
-  double start = std::max(time[pipe], time[S]), latency = c.copy(0);
+  double start = started[pipe] = std::max(time[pipe], time[S]), latency = c.copy(0);
   hbmPort += slower * outside / run.hbmRate;
   l2Port += slower * bytes / run.l2Rate;
   double stream = slower * ((bytes - outside) / c.longCopyRate() + outside / c.core_hbm_bytes_per_cycle);
