@@ -173,6 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--operators", default="", help="only these, separated by commas")
+    parser.add_argument("--digests", default="", help="only these kernels, separated by commas; 'none' prints the report of the known rows")
     parser.add_argument("--per-operator", type=int, default=8, help="kernels with one verdict for each operator")
     parser.add_argument("--builds-per-operator", type=int, default=1, help="kernels that do not compile, for each operator")
     parser.add_argument("--limit", type=int, default=0)
@@ -204,7 +205,7 @@ def main() -> None:
     sample = sample[: args.limit or len(sample)]
     with tempfile.TemporaryDirectory() as folder:
         for record in sample:
-            if record.digest in known:
+            if record.digest in known or (args.digests and record.digest not in args.digests.split(",")):
                 continue
             row = verify_record(record, args.checkout, args, Path(folder))
             rows.append(row)
