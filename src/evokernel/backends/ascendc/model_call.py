@@ -360,15 +360,17 @@ class ModelReader:
             if isinstance(value, ArgumentValue):
                 self.require_contiguous(value, argument)
             arguments.append(("text", value) if isinstance(value, str) else value.argument)
+        omitted = bound.parameters[len(arguments) :]
+        defaults = [parameter.default for parameter in omitted if parameter.default is not None]
+        if not node.keywords and len(defaults) == len(omitted):
+            arguments += defaults
         return OperatorCall(name, tuple(arguments))
 
     def require_contiguous(self, value: ArgumentValue, node: ast.expr) -> None:
         """Refuse tensors whose axes are in another order than their elements."""
         kind, *rest = value.argument
-        lists = (
-            [one[1:] for one in rest if isinstance(one, tuple)] if kind in LIST_KINDS.values() else [rest[1:]] if kind in ONE_TENSOR else []
-        )
-        if not all(map(tensor_steps.is_contiguous, lists)):
+        prepared = [one for one in rest if isinstance(one, tuple)] if kind in LIST_KINDS.values() else [rest] if kind in ONE_TENSOR else []
+        if not all(tensor_steps.is_contiguous(steps) for _, *steps in prepared):
             line = (ast.get_source_segment(self.text, node) or "").strip()
             raise CandidateError("unsupported", f"the operator takes contiguous tensors: write {line}.contiguous() in model_src")
 

@@ -71,6 +71,9 @@ def positional_arguments(bound: BoundFunction, signature: Signature) -> tuple[Ca
     arguments: list[CallArgument] = []
     for parameter in bound.parameters:
         index = next(tensors if parameter.kind == "tensor" else numbers, None)
+        if index is None and parameter.default is not None:
+            arguments.append(parameter.default)
+            continue
         if index is None and not parameter.is_optional:
             raise CandidateError(
                 "symbol", f"{bound.name} in the binding takes more numbers than the {len(signature.scalars)} of the signature"

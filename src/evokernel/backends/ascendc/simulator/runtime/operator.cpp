@@ -340,7 +340,9 @@ void addAttributes(const ops::OpDef& op, const std::vector<Operand>& attributes,
       if (!attribute.simulatorIsOptional()) endRun("E-OP-ARGS", "attribute '%s' of %s is required, but the call does not pass it", attribute.simulatorName().c_str(), op.simulatorType().c_str());
     } else {
       checkAttributeType(op, attribute, operand);
-      if (operand.kind == Operand::NUMBER) value.set(operand.number);
+      bool isMisread = value.kind == gert::AttributeValue::FLOAT && operand.bytes && !(operand.kind == Operand::NUMBER && operand.bytes == sizeof(double));
+      if (isMisread) value.set(0.0);  // the bits of a float are the lower half of a double, which is then nearly 0
+      else if (operand.kind == Operand::NUMBER) value.set(operand.number);
       else value.set(operand.integer);
       value.integers = operand.shape;
       value.numbers.assign(operand.numbers.begin(), operand.numbers.end());
