@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from evokernel.backends.ascendc.loader import Argument, argument_array, preload_simulator, scalar_argument, tensor_argument
+from evokernel.backends.ascendc.arguments import Argument, argument_array, scalar_argument, tensor_argument
+from evokernel.backends.ascendc.loader import preload_simulator
 from evokernel.core.backend import Array
 
 POISON = -12345.0
@@ -23,10 +24,8 @@ def argument(given: Any, kept: list[np.ndarray]) -> Argument:
     if isinstance(given, list):
         shape, dtype = given
         if dtype == "ints":
-            made = Argument(kind=5, rank=len(shape))
-            for place, size in enumerate(shape):
-                made.dims[place] = size
-            return made
+            kept.append(np.array(shape, dtype="int64"))
+            return Argument(kind=5, data=kept[-1].ctypes.data, integer=len(shape))
         kept.append(np.arange(int(np.prod(shape)), dtype=dtype).reshape(shape))
         return tensor_argument(Array("x", dtype, kept[-1]))
     return scalar_argument(type(given).__name__, given)

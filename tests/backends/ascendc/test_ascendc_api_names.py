@@ -104,3 +104,18 @@ def test_compile_error_suggests_existing_names(tmp_path):
     assert caught.value.reason == "compile_error"
     for name in ("Dup", "Maximum", "Enqueue"):
         assert f"Ascend C has no {name}: {NAMES[name]}" in caught.value.detail
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("declared", "given"),
+    [("TQue<TPosition::VECCALC, 1>", "extra, 256"), ("TBuf<TPosition::VECCALC>", "extra, 1, 256")],
+)
+def test_queues_take_a_count_of_buffers_and_tbuf_takes_none(tmp_path, declared, given):
+    marker = "Muls(doubled, y, 2.0f, count);"
+    kernel = base("queues").replace(marker, f"{declared} extra; GetTPipePtr()->InitBuffer({given}); {marker}")
+    assert given in kernel
+    with pytest.raises(CandidateError) as caught:
+        build({"tiling.h": base("tiling.h"), HOST: base("host"), KERNEL: kernels([kernel])[0]}, tmp_path)
+    assert caught.value.reason == "compile_error"
+    assert "InitBuffer" in caught.value.detail

@@ -155,6 +155,12 @@ def test_cube_instructions(size):
     np.testing.assert_array_equal(exact, small.astype(np.int32) @ other.astype(np.int32))
 
 
+def test_biases_of_half_precision_become_float():
+    a, b = numbers(20, 48, dtype=np.float16), numbers(48, 64, dtype=np.float16)
+    wanted = a.astype(np.float32) @ b.astype(np.float32) + b[0].astype(np.float32)
+    np.testing.assert_allclose(on_cube("multiply_half", a, b, np.zeros((20, 64), np.float32), mode=4), wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_cube_violations_are_reported():
     a, b = numbers(32, 32, dtype=np.float16), numbers(32, 32, dtype=np.float16)
     with pytest.raises(Broken, match="E-RACE"):

@@ -171,6 +171,7 @@ def test_zeros_that_no_block_writes_belong_to_the_last_part(built_rows):
 
 def test_products_of_the_library_run_in_groups_of_cores(tmp_path):
     numbers = {"blocks": 6, "m": 128, "n": 96, "k": 64, "singleM": 64, "singleN": 32, "baseM": 32, "baseN": 32, "baseK": 32, "bulk": 0}
+    numbers |= dict.fromkeys(("turned", "stepA", "stepB", "depth", "pair"), 0)
     signature = Signature(
         inputs=(Tensor(name="a", dtype="float16", shape=(128, 64)), Tensor(name="b", dtype="float16", shape=(96, 64))),
         params=(),

@@ -11,7 +11,8 @@ from evokernel.backends import ascendc
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.bindings import BoundFunction, Parameter, parse_bound_functions
 from evokernel.backends.ascendc.build import build
-from evokernel.backends.ascendc.model_call import OperatorCall, parse_model_call, positional_arguments
+from evokernel.backends.ascendc.model_call import parse_model_call
+from evokernel.backends.ascendc.model_values import OperatorCall, positional_arguments
 from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import ScalarArgument, Signature, Tensor
@@ -331,6 +332,16 @@ def test_missing_parts_of_six_are_named():
     assert parse_error_of({"kernel.txt": "not Python at all ("})[0] == "no_code"
 
 
+def test_kernel_of_six_parts_cannot_include_the_header_of_the_host():
+    header = re.search(r'#include "(\w+_tiling\.h)"', SIX)[1]
+    start = SIX.index("kernel_src")
+    included = SIX[:start] + SIX[start:].replace('#include "kernel_operator.h"', f'#include "kernel_operator.h"\n#include "{header}"', 1)
+    reason, detail = parse_error_of({"kernel.txt": included})
+    assert reason == "compile_error"
+    assert f"{header} file not found" in detail
+    assert parse_project({"kernel.txt": included.replace(f'#include "{header}"', f'// #include "{header}"')}, SIGNATURE) is not None
+
+
 def test_evaluation_source_calls_with_positional_arguments():
     text = re.sub(r"model_src\s*=.*", "eval_src = 'pass'\n", SIX, flags=re.DOTALL)
     signature = SIGNATURE.model_copy(update={"inputs": (*SIGNATURE.inputs, *SIGNATURE.params), "params": ()})
@@ -500,6 +511,24 @@ def test_missing_optional_tensor_is_absent():
     one = CALLED.model_copy(update={"inputs": CALLED.inputs[:1], "params": ()})
     found = parse_model_call(model("return custom_ops_lib.fn(*inputs)"), parse_bound_functions(BIND), one)
     assert found.arguments[:2] == (("tensor", 0), ("absent",))
+
+
+def test_omitted_numbers_have_the_defaults_of_the_binding():
+    def functions(*described):
+        definition = ", ".join(['m.def("scale", &scale', *described])
+        return parse_bound_functions(
+            "at::Tensor scale(const at::Tensor& x, double low = 7.0, int64_t axis = 7) { return x; }\n"
+            f'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ {definition}, "help"); }}'
+        )
+
+    signature = SIGNATURE.model_copy(update={"params": (), "scalars": ()})
+    model = "import custom_ops_lib\nclass ModelNew:\n def forward(self, *inputs):\n  return custom_ops_lib.scale({})"
+    bound = functions('py::arg("x")', 'py::arg("low") = -1.5f', 'py::arg("axis") = -1')
+    expected = OperatorCall("scale", (("tensor", 0), ("float", -1.5), ("int", -1)))
+    assert parse_model_call(model.format("*inputs"), bound, signature) == expected
+    assert parse_model_call(model.replace("*inputs", "x").format("x"), bound, signature) == expected
+    with pytest.raises(CandidateError, match="takes more numbers"):  # Python does not see defaults of C++
+        parse_model_call(model.format("*inputs"), functions(), signature)
 
 
 @pytest.mark.timeout(20)

@@ -77,3 +77,18 @@ def test_raw_reads_of_the_tiling_are_scalar_reads(tmp_path: Path) -> None:
 )
 def test_only_variables_at_file_scope_are_moved(text: str, moved: bool) -> None:
     assert ("section" in move_gm_variables("\n" + text)) == moved
+
+
+@pytest.mark.parametrize(
+    ("text", "is_weak"),
+    [
+        ("__gm__ int counter;\n", True),
+        ("namespace a {\n__gm__ int counter;\n}\n", True),
+        ("static __gm__ int counter;\n", False),
+        ("namespace {\n__gm__ int counter;\n}\n", False),
+    ],
+)
+def test_public_variables_are_shared_by_the_objects_of_both_cores(text: str, is_weak: bool) -> None:
+    moved = move_gm_variables("\n" + text)
+    assert "section" in moved
+    assert ("weak" in moved) == is_weak

@@ -1,11 +1,14 @@
 """Steps that prepare an argument of a bound function give the values that PyTorch gives."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
-from evokernel.backends.ascendc.loader import axis_size, prepare_argument
+from evokernel.backends.ascendc.arguments import IS_COPY, IS_ON_HOST, Argument
+from evokernel.backends.ascendc.call_arguments import CallArguments, axis_size, prepare_argument
 from evokernel.backends.ascendc.tensor_steps import is_contiguous, make_step
-from evokernel.core.backend import Array
+from evokernel.core.backend import Arguments, Array
 from evokernel.core.errors import CandidateError
 
 X = np.arange(24, dtype=np.float32).reshape(2, 1, 12)
@@ -59,3 +62,26 @@ def test_order_of_axes_needs_contiguous() -> None:
     assert not is_contiguous([("contiguous",), ("permute", 1, 0)])
     assert make_step("t", []) == ("transpose", 0, 1)
     assert make_step("permute", []) is None
+
+
+def test_every_call_has_fresh_copies_and_the_values_of_now() -> None:
+    x = np.arange(4, dtype=np.float32)
+    specifications = [
+        ["copy", 0, ["reshape", 2, 2]],
+        ["copies", 0, [0, ["cast", "float16"]]],
+        ["host", 0],
+        ["ints", ["size", ["tensor", 0], 0], 7],
+    ]
+    arguments = CallArguments(specifications, Arguments((Array("x", "float32", x),), (), ()))
+    for values in ([0, 1, 2, 3], [5, 6, 7, 8]):
+        x[:] = values
+        copy, copies, host, sizes = arguments.resolve()
+        first, second = (Argument * 2).from_address(copies.data)
+        numbers = (ctypes.c_float * 4).from_address(copy.data)
+        assert [*numbers] == [*(ctypes.c_float * 4).from_address(first.data)] == values
+        assert np.frombuffer((ctypes.c_uint8 * 8).from_address(second.data), np.float16).tolist() == values
+        assert (copy.flags, first.flags, second.flags, host.flags) == (IS_COPY, IS_COPY, IS_COPY, IS_ON_HOST)
+        assert (copy.rank, [*copy.dims[:2]], host.data) == (2, [2, 2], x.ctypes.data)
+        assert [*(ctypes.c_int64 * 2).from_address(sizes.data)] == [4, 7]
+        numbers[0] = -1  # the operator works in place
+        assert x.tolist() == values

@@ -284,8 +284,8 @@ def render_rules(task: Task) -> str:
 def test_rules_match_the_backend() -> None:
     text, backend = render_rules(make_task()), make_plugin("backend", "pallas")
     assert backend.file_name in text
-    assert all(f"`{option}`" in text for option in ("interpret", "debug", "cost_estimate", "metadata"))
-    assert {"interpret", "debug", "cost_estimate", "metadata"} <= set(load_rules().reserved_params)
+    assert all(f"`{option}`" in text for option in ("interpret", "debug", "metadata"))
+    assert {"interpret", "debug", "metadata"} <= set(load_rules().reserved_params)
     assert load_rules().constant_bytes == 1 << 20
     assert all(f"`{size}`" in text or size == "held_out" for size in CHECKED_SIZES)
     assert "scalars are Python numbers" in text

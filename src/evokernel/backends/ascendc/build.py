@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from evokernel.backends.ascendc import source_parser
+from evokernel.backends.ascendc.class_scope import rewrite_class_scope
 from evokernel.backends.ascendc.entry import TYPES
 from evokernel.backends.ascendc.object_checks import GM_SECTION, check_kernel_object
 from evokernel.backends.ascendc.project import Project
@@ -52,8 +53,17 @@ CROSS_CORE_SYNC = re.compile(
     r"\b(SyncAll|CrossCoreSetFlag|CrossCoreWaitFlag|IBSet|IBWait|ffts_cross_core_sync|wait_flag_dev|NotifyNextBlock|WaitPreBlock)\b"
 )
 OP_DEF_INCLUDE = '#include "register/op_def_registry.h"\n'
-AICORE_QUALIFIER = re.compile(r"\[\s*aicore\s*\]")
+AICORE_QUALIFIER = re.compile(r"\[\s*(?:(?:host|aicore)\s*,\s*)?(?:host|aicore)\s*\]")
 """CANN's compiler accepts this spelling of `__aicore__`; other compilers do not."""
+CORE_CONSTANT = re.compile(r"=\s*g_coreType\b|<[^;{}()]*\bg_coreType\b|\bconstexpr\b[^;{}]*\bg_coreType\b|\b__DAV_C220_(?:CUBE|VEC)__\b")
+"""A kernel that chooses code by the core at compile time. CANN compiles every kernel once for each kind of core."""
+VECTOR_CORE = re.compile(r"\bAIV\b|\bASCEND_IS_AIV\b|\b__DAV_C220_VEC__\b|\bKERNEL_TYPE_MIX_AIC_1_[12]\b")
+"""CANN finds the cores of a kernel by its code: one that names no vector core runs on cube cores only."""
+CUBE_SUFFIX = "_on_cube"
+CORE_FLAGS = ("-fno-weak",)
+"""Without weak symbols, the instances of a template in the objects of the two cores stay apart."""
+VECTOR_CORE_FLAGS = (*CORE_FLAGS, "-DSIMULATOR_CORE=1", "-D__DAV_C220_VEC__=1")
+CUBE_CORE_FLAGS = (*CORE_FLAGS, "-DSIMULATOR_CORE=2", "-D__DAV_C220_CUBE__=1")
 
 
 DTYPE_NUMBERS = {"DT_FLOAT": 0, "DT_FLOAT16": 1, "DT_INT8": 2, "DT_INT32": 3, "DT_UINT8": 4, "DT_INT16": 6, "DT_UINT16": 7, "DT_UINT32": 8}
@@ -62,6 +72,7 @@ KERNEL_LAUNCH = re.compile(r"\b\w+(?:<[^<>;]*>)?\s*<<<[^;{}]*?>>>\s*\([^;{}]*\)(
 GM_VARIABLE = re.compile(
     r"(?<=[;{}\n])[ \t]*(?:(?:static|volatile|inline|extern|const|constexpr)\s+)*(?P<qualifier>__gm__)\s+[^;{}()=]*?\w\s*(?=[\[;={])"
 )
+LOCAL_VARIABLE, UNNAMED_NAMESPACE = re.compile(r"\b(?:static|inline|extern)\b"), re.compile(r"\bnamespace\s*\{")
 C_LIBRARY_NAMES = """
     abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh div erf erfc exp exp2 expm1 fabs fdim floor fma fmax
     fmin fmod frexp gamma hypot ilogb index ldexp ldiv lgamma log log10 log1p log2 logb lround modf nan nearbyint pow remainder rint
@@ -97,7 +108,7 @@ def rewrite_for_gcc(text: str, entry: str) -> str:
     A `<<<...>>>` launch belongs to programs that start the kernel directly, so a trap replaces its block. A kernel function with the name
     of a C library function gets another name.
     """
-    plain = move_gm_variables(AICORE_QUALIFIER.sub("", text))
+    plain = move_gm_variables(rewrite_class_scope(AICORE_QUALIFIER.sub("", text)))
     while launch := KERNEL_LAUNCH.search(strip_comments(plain)):
         start, end = enclosing_block_span(strip_comments(plain), launch.start(), launch.end())
         plain = plain[:start] + " AscendC::Trap(); " + "\n" * plain.count("\n", start, end) + plain[end:]
@@ -113,7 +124,9 @@ def move_gm_variables(text: str) -> str:
         if not source_parser.is_at_file_scope(plain, match.start()) or re.search(r"\bconst(?:expr)?\b|\*", match[0]):
             continue
         start, end = match.span("qualifier")
-        text = f'{text[:start]}__attribute__((section("{GM_SECTION}"))){text[end:]}'
+        is_local = LOCAL_VARIABLE.search(match[0]) or UNNAMED_NAMESPACE.search(plain, 0, start)
+        weak = "" if is_local else "weak, "  # the objects of the two kinds of core have one variable
+        text = f'{text[:start]}__attribute__(({weak}section("{GM_SECTION}"))){text[end:]}'
     return text
 
 
@@ -149,7 +162,12 @@ def compile_and_link(path: str, project: Project, workdir: Path, timeout_s: floa
         f"-I{SOURCE_FOLDER}",
         *(f"-I{folder}" for folder in folders_of),
     ]
-    jobs = [(f"{SOURCE_FOLDER}/{project.kernel_file}", "kernel.o", kernel_options(path, project, places))]
+    kernel_source = f"{SOURCE_FOLDER}/{project.kernel_file}"
+    jobs: list[tuple[str, str, list[str]]] = []
+    for entry, flags in kernel_entries(project).items():
+        renamed = [] if entry == exported_entry_name(project.entry) else [f"-D{exported_entry_name(project.entry)}={entry}"]
+        jobs.append((kernel_source, f"kernel{len(jobs)}.o", [*kernel_options(path, project, places, flags), *renamed]))
+    kernel_count = len(jobs)
     for number, name in enumerate(project.host_files):
         jobs.append((f"{SOURCE_FOLDER}/{name}", f"host{number}.o", host_options(path, project.files[name], places)))
     jobs += [("glue.cpp", "glue.o", [*HOST_FLAGS, *places])]
@@ -176,7 +194,8 @@ def compile_and_link(path: str, project: Project, workdir: Path, timeout_s: floa
     with ThreadPoolExecutor(2) as pool:
         for _ in pool.map(compile_source, jobs):
             pass
-    check_kernel_object(workdir / jobs[0][1], [workdir / object_file for _, object_file, _ in jobs[1:]])
+    for _, kernel_object, _ in jobs[:kernel_count]:
+        check_kernel_object(workdir / kernel_object, [workdir / object_file for _, object_file, _ in jobs[kernel_count:]])
     link_command = [
         "-shared",
         "-o",
@@ -187,10 +206,26 @@ def compile_and_link(path: str, project: Project, workdir: Path, timeout_s: floa
     raise_for_failed_compile(run_compiler(path, link_command, workdir, timeout_s), workdir / OPERATOR_LIBRARY, texts, timeout_s)
 
 
-def kernel_options(path: str, project: Project, places: Sequence[str]) -> list[str]:
+def kernel_entries(project: Project) -> dict[str, Sequence[str]]:
+    """Names of the compiled kernel functions, with the compiler flags of each.
+
+    There is one, unless the kernel chooses code by the core at compile time: then one for the vector cores, if the source names them, and
+    one for the cube core.
+    """
+    kernel_files = [project.kernel_file, *source_parser.included_files(project.kernel_file, project.files)]
+    text = "\n".join(source_parser.strip_inactive_code(project.files[name]) for name in kernel_files)
+    entry = exported_entry_name(project.entry)
+    if not CORE_CONSTANT.search(text):
+        return {entry: ()}
+    entries: dict[str, Sequence[str]] = {entry: VECTOR_CORE_FLAGS} if VECTOR_CORE.search(text) else {}
+    return entries | {f"{entry}{CUBE_SUFFIX}": CUBE_CORE_FLAGS}
+
+
+def kernel_options(path: str, project: Project, places: Sequence[str], core_flags: Sequence[str] = ()) -> list[str]:
     """Compiler options of the kernel: the precompiled API header, then the tiling header as CANN would include it."""
-    base = precompiled(path, [*KERNEL_FLAGS, *places[:2]], '#include "kernel_operator.h"\n', [SIMULATOR_FOLDER], simulator_digest())
-    options = [*KERNEL_FLAGS, *places, "-include", base or "kernel_operator.h"]
+    flags = [*KERNEL_FLAGS, *core_flags]
+    base = precompiled(path, [*flags, *places[:2]], '#include "kernel_operator.h"\n', [SIMULATOR_FOLDER], simulator_digest())
+    options = [*flags, *places, "-include", base or "kernel_operator.h"]
     if project.tiling_header:
         options += ["-include", f"{SOURCE_FOLDER}/{project.tiling_header}"]
     if project.tiling_struct:
@@ -228,14 +263,19 @@ def glue_source(project: Project) -> str:
     arguments = ", ".join(f"static_cast<unsigned char*>(a[{i}])" for i in range(number))
     is_mix, on_cube = bool(MIXED_KERNEL.search(kernel)), bool(CUBE_KERNEL.search(kernel))
     meets, entry = bool(CROSS_CORE_SYNC.search(kernel)), exported_entry_name(project.entry)
+    names = kernel_entries(project)
+    cube_entry = next((name for name in names if name.endswith(CUBE_SUFFIX)), "")
+    is_mix, on_cube = is_mix or len(names) == 2, on_cube or bool(cube_entry)
+    calls = [f"call_{name}" if name in names else "nullptr" for name in (entry, cube_entry)]
+    properties = f"{number}, {int(is_mix and entry in names)}, {int(on_cube)}, {int(meets)}"
     return "\n".join(
         [
             '#include "entry.h"',
-            f'extern "C" void {entry}({", ".join(["unsigned char*"] * number)});',
-            f"static void call(void** a) {{ {entry}({arguments}); }}",
+            *(f'extern "C" void {name}({", ".join(["unsigned char*"] * number)});' for name in names),
+            *(f"static void call_{name}(void** a) {{ {name}({arguments}); }}" for name in names),
             f'extern "C" __attribute__((weak, visibility("hidden"))) char __start_{GM_SECTION}[], __stop_{GM_SECTION}[];',
-            f"static const bool registered = (simulator::entry() = {{call, {number}, {int(is_mix)}, {int(on_cube)}, {int(meets)}, "
-            f"__start_{GM_SECTION}, __stop_{GM_SECTION}}}, true);",
+            f"static const bool registered = (simulator::entry() = {{{calls[0]}, {properties}, "
+            f"__start_{GM_SECTION}, __stop_{GM_SECTION}, {calls[1]}}}, true);",
             "",
         ]
     )

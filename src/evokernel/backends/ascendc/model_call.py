@@ -6,11 +6,20 @@ Steps that only prepare an argument (shapes, order of axes, element types) becom
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from evokernel.backends.ascendc import tensor_steps
+from evokernel.backends.ascendc.model_values import (
+    AllArguments,
+    ArgumentValue,
+    BindingFunction,
+    BindingModule,
+    OperatorCall,
+    SelfAttribute,
+    SymbolValue,
+    positional_arguments,
+)
 from evokernel.core.errors import CandidateError
 from evokernel.reference.names import to_identifier
 
@@ -21,45 +30,12 @@ if TYPE_CHECKING:
 
 MODULE = "custom_ops_lib"
 IDENTITY_METHODS = {"to", "npu", "detach", "clone", "cuda", "data", "requires_grad_", "type", "contiguous", *tensor_steps.CASTS}
+TENSOR_KINDS = {"clone": "copy", "cpu": "host"}
+"""Methods whose result is not the tensor itself, with the kind of argument it is."""
+LIST_KINDS = {"tensor": "tensors", "copy": "copies"}
+ONE_TENSOR = ("tensor", *TENSOR_KINDS.values())
 CASTS = {"float", "int", "bool"}
 NO_GRAD_CONTEXTS = {"no_grad", "inference_mode"}
-
-
-class OperatorCall(NamedTuple):
-    """A bound function and its arguments."""
-
-    function: str
-    arguments: tuple[CallArgument, ...]
-
-
-class AllArguments(NamedTuple):
-    """All arguments of forward, such as `*inputs`."""
-
-
-class BindingModule(NamedTuple):
-    """The Python module of the bound functions."""
-
-
-class BindingFunction(NamedTuple):
-    """One function of that module."""
-
-    name: str
-
-
-class SelfAttribute(NamedTuple):
-    """An attribute of `self` that is not a number: a tensor of the module, or a submodule."""
-
-    path: str
-
-
-class ArgumentValue(NamedTuple):
-    """An argument in the form that the verifier passes."""
-
-    argument: CallArgument
-
-
-SymbolValue = AllArguments | BindingModule | BindingFunction | SelfAttribute | ArgumentValue | OperatorCall | str
-"""The value of a name or expression; a plain string is a string of the model."""
 
 
 def parse_model_call(text: str, functions: Mapping[str, BoundFunction], signature: Signature) -> OperatorCall:
@@ -80,41 +56,11 @@ def parse_model_call(text: str, functions: Mapping[str, BoundFunction], signatur
         ) from error
 
 
-def positional_arguments(bound: BoundFunction, signature: Signature) -> tuple[CallArgument, ...]:
-    """The arguments of `function(*inputs)`: tensors for tensor parameters, numbers for number parameters.
-
-    If the function also takes tensors of the module, they follow the arguments of forward: by name if all names match, else in order.
-    """
-    tensor_parameters = [parameter for parameter in bound.parameters if parameter.kind == "tensor"]
-    required_count = sum(not parameter.is_optional for parameter in tensor_parameters)
-    order = list(range(len(signature.inputs)))
-    if len(order) < required_count <= len(order) + len(signature.params):
-        order += match_params_by_name([parameter.name for parameter in tensor_parameters[len(order) :]], signature)
-    if not required_count <= len(order) <= len(tensor_parameters):
-        raise CandidateError("symbol", f"{bound.name} in the binding takes {len(tensor_parameters)} tensors, but forward has {len(order)}")
-    tensors, numbers = iter(order), iter(range(len(signature.scalars)))
-    arguments: list[CallArgument] = []
-    for parameter in bound.parameters:
-        index = next(tensors if parameter.kind == "tensor" else numbers, None)
-        if index is None and not parameter.is_optional:
-            raise CandidateError(
-                "symbol", f"{bound.name} in the binding takes more numbers than the {len(signature.scalars)} of the signature"
-            )
-        arguments.append(("absent",) if index is None else ("tensor" if parameter.kind == "tensor" else "number", index))
-    return tuple(arguments)
-
-
-def match_params_by_name(names: Sequence[str], signature: Signature) -> list[int]:
-    """Indices of the signature's parameters for these names: `bias_opt` matches `bias`, or else the only one like `conv_bias`."""
-    unmatched = {tensor.name: len(signature.inputs) + index for index, tensor in enumerate(signature.params)}
-    plain_names = [name if name in unmatched else re.sub(r"_(?:opt|optional|tensor)$", "", name) for name in names]
-    indices = {name: unmatched.pop(name) for name in plain_names if name in unmatched}
-    for name in plain_names:
-        if name not in indices and len(like := [one for one in unmatched if one.endswith(f"_{name}")]) == 1:
-            indices[name] = unmatched.pop(like[0])
-    if unmatched or len(indices) != len(plain_names):
-        return list(range(len(signature.inputs), len(signature.inputs) + len(signature.params)))
-    return [indices[name] for name in plain_names]
+def list_element(argument: CallArgument) -> object:
+    """An argument as an element of a list, whose kind is that of the list."""
+    if argument[0] == "size":
+        return argument
+    return argument[1] if len(argument) == 2 else argument[1:]
 
 
 def is_no_op(statement: ast.stmt) -> bool:
@@ -268,7 +214,20 @@ class ModelReader:
             return self.evaluate_subscript(node, names)
         if isinstance(node, ast.ListComp | ast.GeneratorExp):
             return self.evaluate_comprehension(node, names)
+        if isinstance(node, ast.List | ast.Tuple):
+            return self.evaluate_list(node, names)
         return None
+
+    def evaluate_list(self, node: ast.List | ast.Tuple, names: Mapping[str, SymbolValue]) -> SymbolValue | None:
+        """A list of tensors, of integers or of floats. A tensor with steps becomes a tuple: (0, ("reshape", -1))."""
+        items = [self.evaluate(element, names) for element in node.elts]
+        arguments = [item.argument for item in items if isinstance(item, ArgumentValue)]
+        kinds = {str(argument[0]) for argument in arguments}
+        is_numbers = kinds <= {"int", "float", "bool", "size"}
+        if not items or len(arguments) != len(items) or not (is_numbers or kinds == {"tensor"} or kinds == {"copy"}):
+            return None
+        kind = LIST_KINDS[kinds.pop()] if not is_numbers else "floats" if "float" in kinds else "ints"
+        return ArgumentValue((kind, *(list_element(argument) for argument in arguments)))
 
     @staticmethod
     def evaluate_constant(node: ast.expr) -> SymbolValue | None:
@@ -297,7 +256,7 @@ class ModelReader:
     @staticmethod
     def size_of(value: SymbolValue | None, axis: float) -> ArgumentValue | None:
         """The size of an axis of a tensor."""
-        is_tensor = isinstance(value, ArgumentValue) and value.argument[0] == "tensor"
+        is_tensor = isinstance(value, ArgumentValue) and value.argument[0] in ONE_TENSOR
         return ArgumentValue(("size", value.argument, int(axis))) if is_tensor and isinstance(value, ArgumentValue) else None
 
     def evaluate_attribute(self, node: ast.Attribute, names: Mapping[str, SymbolValue]) -> SymbolValue | None:
@@ -338,6 +297,8 @@ class ModelReader:
             return self.parse_bound_call(node, function.name, names)
         if self.is_identity_method(node.func) and isinstance(node.func, ast.Attribute):
             inner = self.evaluate(node.func.value, names)
+            if isinstance(inner, ArgumentValue) and inner.argument[0] == "tensor" and node.func.attr in TENSOR_KINDS:
+                return ArgumentValue((TENSOR_KINDS[node.func.attr], *inner.argument[1:]))
             return inner if isinstance(inner, ArgumentValue | OperatorCall) else None
         return None
 
@@ -350,7 +311,7 @@ class ModelReader:
         if method not in (*tensor_steps.METHODS, *tensor_steps.CASTS, "contiguous", "size", "to") or (of_torch and not given):
             return None
         tensor = self.evaluate(given.pop(0) if of_torch else node.func.value, names)
-        if not isinstance(tensor, ArgumentValue) or tensor.argument[0] != "tensor":
+        if not isinstance(tensor, ArgumentValue) or tensor.argument[0] not in ONE_TENSOR:
             return None
         if method == "contiguous" or method in tensor_steps.CASTS or method == "to":
             return self.cast_tensor(tensor, method, given)
@@ -373,14 +334,14 @@ class ModelReader:
         dtype = tensor_steps.CASTS.get(method) or (ast.unparse(given[0]).removeprefix("torch.") if given else "")
         dtype = tensor_steps.CASTS.get(dtype, dtype)
         own = (*self.signature.inputs, *self.signature.params)[int(tensor.argument[1])].dtype
-        current = next((step[1] for step in reversed(tensor.argument[2:]) if step[0] == "cast"), own)
+        current = tensor_steps.final_dtype(own, tensor.argument[2:])
         if dtype not in tensor_steps.CASTS.values() or dtype == current or current == "bfloat16":
             return tensor
         return ArgumentValue((*tensor.argument, ("cast", dtype)))
 
     @staticmethod
     def is_identity_method(node: ast.expr) -> bool:
-        return isinstance(node, ast.Attribute) and node.attr in IDENTITY_METHODS
+        return isinstance(node, ast.Attribute) and node.attr in IDENTITY_METHODS | TENSOR_KINDS.keys()
 
     def parse_bound_call(self, node: ast.Call, name: str, names: Mapping[str, SymbolValue]) -> OperatorCall:
         bound = self.functions.get(name)
@@ -394,13 +355,24 @@ class ModelReader:
                     return OperatorCall(name, positional_arguments(bound, self.signature))
                 arguments += self.starred_arguments(bound, len(node.args) + len(node.keywords) - 1)
                 continue
-            if isinstance(argument, ast.Starred) or not isinstance(value, ArgumentValue):
+            if isinstance(argument, ast.Starred) or not isinstance(value, ArgumentValue | str):
                 raise self.unsupported_statement(argument)
-            if value.argument[0] == "tensor" and not tensor_steps.is_contiguous(value.argument[2:]):
-                line = (ast.get_source_segment(self.text, argument) or "").strip()
-                raise CandidateError("unsupported", f"the operator takes contiguous tensors: write {line}.contiguous() in model_src")
-            arguments.append(value.argument)
+            if isinstance(value, ArgumentValue):
+                self.require_contiguous(value, argument)
+            arguments.append(("text", value) if isinstance(value, str) else value.argument)
+        omitted = bound.parameters[len(arguments) :]
+        defaults = [parameter.default for parameter in omitted if parameter.default is not None]
+        if not node.keywords and len(defaults) == len(omitted):
+            arguments += defaults
         return OperatorCall(name, tuple(arguments))
+
+    def require_contiguous(self, value: ArgumentValue, node: ast.expr) -> None:
+        """Refuse tensors whose axes are in another order than their elements."""
+        kind, *rest = value.argument
+        prepared = [one for one in rest if isinstance(one, tuple)] if kind in LIST_KINDS.values() else [rest] if kind in ONE_TENSOR else []
+        if not all(tensor_steps.is_contiguous(steps) for _, *steps in prepared):
+            line = (ast.get_source_segment(self.text, node) or "").strip()
+            raise CandidateError("unsupported", f"the operator takes contiguous tensors: write {line}.contiguous() in model_src")
 
     def starred_arguments(self, bound: BoundFunction, others: int) -> list[CallArgument]:
         """The arguments for `*inputs` beside others: all tensors, and the numbers if the function has room for them."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.bindings import parse_bound_functions
-from evokernel.backends.ascendc.model_call import OperatorCall, parse_model_call, positional_arguments
+from evokernel.backends.ascendc.model_call import parse_model_call
+from evokernel.backends.ascendc.model_values import OperatorCall, positional_arguments
 from evokernel.backends.ascendc.project import Project, assemble_project, match_operator_and_kernel
 from evokernel.core.errors import CandidateError
 
@@ -46,10 +47,20 @@ def parse_project(text: str, signature: Signature) -> Project:
     if not entries:
         raise CandidateError("symbol", f'{KERNEL} must define extern "C" __global__ __aicore__ void {name}(GM_ADDR ...)')
     _, _, entry = match_operator_and_kernel([op], {kernel: entries})
+    require_no_host_header(parts[KERNEL], header)
     files = {header: parts[TILING], host: parts[HOST], kernel: parts[KERNEL]}
     project = assemble_project(files, signature, kernel, (host,), op, entry)
     call = find_call(parts, name, signature)
     return replace(project, bind_source=parts[BIND], bound_function=call.function, call_arguments=call.arguments)
+
+
+def require_no_host_header(kernel_source: str, header: str) -> None:
+    """Refuse a kernel that includes the tiling header: CANN compiles kernels without the folder of the host code."""
+    name = header.rpartition("/")[2]
+    for number, line in enumerate(source_parser.strip_inactive_code(kernel_source).splitlines(), 1):
+        if re.match(rf'\s*#\s*include\s*"{re.escape(name)}"', line):
+            message = f"{KERNEL} line {number}: {name} file not found: it is a header of the host; remove the include"
+            raise CandidateError("compile_error", f"{message}, GET_TILING_DATA declares the tiling struct by itself")
 
 
 def extract_parts(text: str) -> dict[str, str]:

@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING, Any
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.entry import TYPES
 from evokernel.backends.ascendc.source_parser import KernelEntry
+from evokernel.backends.ascendc.tensor_steps import final_dtype
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
     from evokernel.core.records import Signature
 
 CallArgument = tuple[Any, ...]
-"""One argument of a bound function: ("tensor", 0), ("number", 1), ("int", 3), ("float", 0.5), ("bool", True) or ("absent",).
+"""One argument of a bound function: ("tensor", 0), ("number", 1), ("int", 3), ("float", 0.5), ("bool", True), ("text", "none"),
+("tensors", 0, 1), ("ints", 1, 2), ("floats", 0.5, 1.0), ("copy", 0) for a copy that the operator may change, ("copies", 0, 1), ("host", 0)
+for a tensor in the memory of the host, or ("absent",).
 
-The steps of `tensor_steps` may follow a tensor: ("tensor", 0, ("reshape", -1, 4)). ("size", ("tensor", 0), 1) is the size of an axis."""
+The steps of `tensor_steps` may follow a tensor: ("tensor", 0, ("reshape", -1, 4)), ("tensors", 0, (1, ("reshape", -1, 4))).
+("size", ("tensor", 0), 1) is the size of an axis, also in a list of numbers."""
+
+TENSOR_LISTS = ("tensors", "copies")
+TENSOR_ARGUMENTS = ("tensor", "copy", "host", *TENSOR_LISTS)
 
 
 @dataclass(frozen=True)
@@ -67,9 +74,15 @@ def match_operator_and_kernel(operators: Sequence[str], kernels: Mapping[str, Se
 
 
 def assemble_project(
-    files: Mapping[str, str], signature: Signature, kernel: str, hosts: tuple[str, ...], op: str, entry: KernelEntry
+    files: Mapping[str, str],
+    signature: Signature,
+    kernel: str,
+    hosts: tuple[str, ...],
+    op: str,
+    entry: KernelEntry,
+    call: Sequence[CallArgument] = (),
 ) -> Project:
-    """Create a Project with the properties parsed from its sources."""
+    """Create a Project with the properties parsed from its sources; `call` are the arguments of the call through a binding, if any."""
     sources = dict(files)
     if not entry.has_c_linkage:
         raise CandidateError(
@@ -84,7 +97,7 @@ def assemble_project(
         kernel_file=kernel,
         host_files=hosts,
         tiling_struct=source_parser.find_tiling_class(sources.values(), op),
-        dtypes=resolve_dtypes(source_parser.parse_op_definition(sources.values()), signature),
+        dtypes=resolve_dtypes(source_parser.parse_op_definition(sources.values()), signature, call),
     )
 
 
@@ -109,13 +122,28 @@ def ensure_tiling_header(files: dict[str, str], kernel: str) -> str:
     return header_name
 
 
-def resolve_dtypes(definition: source_parser.OpDefinition, signature: Signature) -> dict[str, str]:
+def called_input_types(signature: Signature, call: Sequence[CallArgument]) -> list[str | None]:
+    """Element types of the tensors that a call passes, in order: one for a list, None for an absent argument."""
+    tensors = (*signature.inputs, *signature.params)
+    if not call:
+        return [TYPES[tensor.dtype][0] for tensor in tensors]
+    types: list[str | None] = []
+    for kind, *given in call:
+        if kind in TENSOR_ARGUMENTS:
+            index, *steps = given[0] if isinstance(given[0], tuple) else given if kind not in TENSOR_LISTS else given[:1]
+            types.append(TYPES[final_dtype(tensors[int(index)].dtype, steps)][0])
+        elif kind == "absent":
+            types.append(None)
+    return types
+
+
+def resolve_dtypes(definition: source_parser.OpDefinition, signature: Signature, call: Sequence[CallArgument] = ()) -> dict[str, str]:
     """C++ types of inputs and outputs, by upper-case name.
 
     The n-th types of an OpDef belong together, so this takes the column that matches the signature. Without such a column each tensor
     has the type of the signature if the OpDef lists it, else the first listed type.
     """
-    input_types = [TYPES[tensor.dtype][0] for tensor in (*signature.inputs, *signature.params)]
+    input_types = called_input_types(signature, call)
     output_types = [TYPES[tensor.dtype][0] for tensor in signature.outputs]
     pairs = [
         *zip_longest(definition.inputs, input_types[: len(definition.inputs)]),

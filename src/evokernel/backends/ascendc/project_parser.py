@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from evokernel.backends.ascendc import multikernelbench_format, source_parser
+from evokernel.backends.ascendc.bindings import MODULE, parse_bound_functions
 from evokernel.backends.ascendc.entry import ENTRY, OP, kernel_declaration
+from evokernel.backends.ascendc.model_call import parse_model_call
 from evokernel.backends.ascendc.project import Project, assemble_project, match_operator_and_kernel
 from evokernel.core.errors import CandidateError
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from evokernel.core.records import Signature
 
 SINGLE_FILE = "kernel.asc"
+MODEL_SUFFIX, MODEL_CLASS = ".py", re.compile(r"^class\s+ModelNew\b", re.MULTILINE)
 HEADER, HOST, KERNEL = PARTS = ("tiling.h", "op_host.cpp", "op_kernel.cpp")
 PART_MARKER = re.compile(r"^[ \t]*//[ \t]*file:[ \t]*(\S+)[ \t]*\r?\n?", re.MULTILINE)
 SOURCE_SUFFIXES, HEADER_SUFFIXES = (".cpp", ".cc", ".cxx"), (".h", ".hpp", ".hh")
@@ -89,7 +93,10 @@ def split_parts(text: str) -> dict[str, str]:
 
 
 def parse_folder(files: Mapping[str, str], signature: Signature) -> Project:
-    """Parse several files; the role of each follows from its text."""
+    """Parse several files; the role of each follows from its text.
+
+    With a binding (`PYBIND11_MODULE`) and a Python file with a `ModelNew` that calls it, the operator is called through the binding.
+    """
     sources = {
         name: text
         for name, text in files.items()
@@ -105,4 +112,11 @@ def parse_folder(files: Mapping[str, str], signature: Signature) -> Project:
     if not operators:
         raise CandidateError("no_code", "no file has an operator: define a class derived from OpDef in a host file and pass it to OP_ADD")
     op, kernel, entry = match_operator_and_kernel(operators, kernels)
-    return assemble_project(sources, signature, kernel, hosts, op, entry)
+    bindings = [name for name in sources if name not in kernels and MODULE.search(source_parser.strip_inactive_code(sources[name]))]
+    models = [text for name, text in sorted(files.items()) if name.endswith(MODEL_SUFFIX) and MODEL_CLASS.search(text)]
+    if not bindings or not models:
+        return assemble_project(sources, signature, kernel, hosts, op, entry)
+    bind_source = sources.pop(bindings[0])
+    call = parse_model_call(models[0], parse_bound_functions(bind_source), signature)
+    project = assemble_project(sources, signature, kernel, hosts, op, entry, call.arguments)
+    return replace(project, bind_source=bind_source, bound_function=call.function, call_arguments=call.arguments)

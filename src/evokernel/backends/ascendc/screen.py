@@ -72,8 +72,9 @@ def find_declared_members(text: str) -> set[str]:
     code = [token for token in screen.preprocessor_tokens(text) if token.kind != "newline"]
     return {
         token.text
-        for last, token in pairwise(code)
-        if token.text in load_backend_rules().simulator_members and (last.kind == "word" or last.text in ("&", "*", ","))
+        for before, (last, token) in zip([None, *code], pairwise(code))
+        if token.text in load_backend_rules().simulator_members
+        and (last.kind == "word" or last.text in ("&", "*", ",") or (last.text == ")" and before is not None and before.text == "auto"))
     }
 
 

@@ -39,6 +39,11 @@ def make_step(method: str, numbers: Sequence[Any]) -> tuple[Any, ...] | None:
     return (name, *numbers) if len(numbers) == 1 else None
 
 
+def final_dtype(dtype: str, steps: Sequence[Sequence[Any]]) -> str:
+    """The element type of a tensor of this type after these steps."""
+    return str(next((step[1] for step in reversed(steps) if step[0] == "cast"), dtype))
+
+
 def is_contiguous(steps: Sequence[Sequence[Any]]) -> bool:
     """Whether a tensor is contiguous after these steps."""
     order = [step[0] for step in steps if step[0] in MOVING or step[0] == "contiguous"]

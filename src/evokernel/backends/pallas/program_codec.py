@@ -148,6 +148,8 @@ def rebuild_shared_object(name: str) -> Any:
 def rebuild_equation(invars: Any, outvars: Any, primitive: Any, params: Any, effects: Any, line: str) -> Any:
     if not isinstance(primitive, core.Primitive) or type(params) is not dict:
         raise pickle.UnpicklingError("an equation without a primitive or parameters")
+    if "cost_estimate" in params:  # the latency comes from the compiled schedule, whatever the candidate says
+        params = params | {"cost_estimate": None}
     stack = source_info_util.new_name_stack()
     is_source_line = isinstance(line, str) and SOURCE_LINE.fullmatch(line)
     info = source_info_util.new_source_info().replace(name_stack=stack.extend(line) if is_source_line else stack)
@@ -214,7 +216,8 @@ REBUILDERS: dict[str, Callable[..., Any]] = {
 def reduce_equation(equation: Any) -> Any:
     frame = source_info_util.user_frame(equation.source_info.traceback)
     line = f"{frame.file_name.rpartition('/')[2]}:{frame.start_line}" if frame else ""
-    parts = (equation.invars, equation.outvars, equation.primitive, equation.params, equation.effects, line)
+    params = equation.params | ({"cost_estimate": None} if "cost_estimate" in equation.params else {})
+    parts = (equation.invars, equation.outvars, equation.primitive, params, equation.effects, line)
     return rebuild_equation, parts
 
 

@@ -64,7 +64,26 @@ void multiply(unsigned char* const* arguments, QuantMode_t quant) {
   product.m = m;
   product.n = n;
   product.k = k;
-  Mmad(sums, left, right, product);
+  TBuf<TPosition::C1> c1;
+  TBuf<TPosition::C2> c2;
+  if (std::is_same<T, half>::value && sizes.mode == 4) {  // with the first row of B as biases, which become float on their way
+    pipe.InitBuffer(c1, n * sizeof(half));
+    pipe.InitBuffer(c2, n * sizeof(float));
+    auto halves = c1.Get<half>();
+    auto biases = c2.Get<S>();
+    GlobalTensor<half> row;
+    row.SetGlobalBuffer(reinterpret_cast<half*>(arguments[1]));
+    DataCopy(halves, row, n);
+    SetFlag<HardEvent::MTE2_MTE1>(1);
+    WaitFlag<HardEvent::MTE2_MTE1>(1);
+    if constexpr (std::is_same<S, float>::value) DataCopy(biases, halves, DataCopyParams(1, uint16_t(n * sizeof(half) / 64), 0, 0));
+    SetFlag<HardEvent::MTE1_M>(1);
+    WaitFlag<HardEvent::MTE1_M>(1);
+    product.cmatrixInitVal = false;
+    Mmad(sums, left, right, biases, product);
+  } else {
+    Mmad(sums, left, right, product);
+  }
   if (sizes.mode == 2) {  // once more on top
     PipeBarrier<PIPE_M>();
     product.cmatrixInitVal = false;

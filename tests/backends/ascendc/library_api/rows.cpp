@@ -61,7 +61,8 @@ KERNEL(soft_max, float, if (s.mode == 0) SoftMax<float>(b.out(0), b.out(1), b.ou
 KERNEL(soft_max_half, half, SoftMax<half>(b.out(0), b.out<float>(1), b.out<float>(2), b.in(0), b.scratch(), SoftMaxTiling{}, b.info());)
 KERNEL(simple_soft_max, float, SimpleSoftMax<float>(b.out(0), b.in(1), b.in(2), b.in(0), b.scratch(), SoftMaxTiling{}, b.info());)
 KERNEL(flash, float,
-       SoftmaxFlashV2<float, true>(b.out(0), b.in(1), b.in(2), b.in(0), b.out(1), b.in(1), b.in(2), b.scratch(), SoftMaxTiling{}, b.info());
+       SoftMaxTiling tiling = SoftMaxFlashV2TilingFuncImpl(s.rows, s.stride, sizeof(float), sizeof(float), 512, true, false);
+       SoftmaxFlashV2<float, true>(b.out(0), b.in(1), b.in(2), b.in(0), b.out(1), b.in(1), b.in(2), b.scratch(), tiling);
        DataCopy(b.out(2), b.in(1), s.rows * 8);)
 KERNEL(flash_first, float,
        SoftmaxFlashV2<float>(b.out(0), b.out(1), b.out(2), b.in(0), b.out(1), b.in(1), b.in(2), SoftMaxTiling{}, b.info());)

@@ -1,6 +1,36 @@
 // EXEC_NPU_CMD: calls the operator from a binding. On the device the aclnn function gets each argument unconverted, so its C++ type matters.
 #pragma once
+#include <memory>
+
 #include "torch/extension.h"
+
+// The aclnn types that the helper header of op-plugin converts to.
+struct aclIntArray {
+  std::vector<int64_t> values;
+};
+struct aclScalar {
+  at::Scalar value;
+};
+
+namespace simulator {
+
+// Keeps a converted value until the library is unloaded, as the device does until the call is done.
+template <class T>
+const std::unique_ptr<T>& keptValue(T value) {
+  static std::vector<std::unique_ptr<T>> all;
+  all.push_back(std::make_unique<T>(std::move(value)));
+  return all.back();
+}
+
+}  // namespace simulator
+
+inline aclIntArray* ConvertType(const at::IntArrayRef& list) { return simulator::keptValue(aclIntArray{list.vec()}).get(); }
+inline aclScalar* ConvertType(const at::Scalar& value) { return simulator::keptValue(aclScalar{value}).get(); }
+// The value of a tensor with one element, on the host.
+inline aclScalar* ConvertTensorToAclScaler(const at::Tensor& tensor) {
+  bool isFloat = at::isFloatingType(tensor.scalar_type());
+  return ConvertType(isFloat ? at::Scalar(tensor.item<double>()) : at::Scalar(tensor.item<int64_t>()));
+}
 
 namespace simulator {
 
@@ -18,11 +48,30 @@ inline Operand commandOperand(const std::vector<int64_t>& list) {
   return made;
 }
 inline Operand commandOperand(const at::IntArrayRef& list) { return commandOperand(list.vec()); }
-inline Operand commandOperand(const at::TensorList&) {
+inline Operand commandOperand(const at::ArrayRef<at::Scalar>& list) {
   Operand made;
-  made.kind = Operand::TENSORS;
+  made.kind = Operand::NUMBERS;
+  for (const at::Scalar& one : list) made.numbers.push_back(one.toDouble());
   return made;
 }
+inline Operand commandOperand(const std::vector<at::Scalar>& list) { return commandOperand(at::ArrayRef<at::Scalar>(list)); }
+inline Operand commandOperand(const aclIntArray* list) { return list ? commandOperand(list->values) : Operand(); }
+inline Operand commandOperand(const aclScalar* value) { return value ? commandOperand(value->value) : Operand(); }
+inline Operand commandOperand(const std::vector<double>& list) {
+  Operand made;
+  made.kind = Operand::NUMBERS;
+  made.numbers = list;
+  return made;
+}
+inline Operand commandOperand(const std::vector<float>& list) { return commandOperand(std::vector<double>(list.begin(), list.end())); }
+inline Operand commandOperand(const at::ArrayRef<double>& list) { return commandOperand(list.vec()); }
+inline Operand commandOperand(const std::vector<at::Tensor>& list) {
+  Operand made;
+  made.kind = Operand::TENSORS;
+  for (const at::Tensor& one : list) made.items.push_back(commandOperand(one));
+  return made;
+}
+inline Operand commandOperand(const at::TensorList& list) { return commandOperand(list.vec()); }
 template <class T>
 std::enable_if_t<std::is_arithmetic<T>::value, Operand> commandOperand(T value) {
   Operand made = operandOf(value);

@@ -55,8 +55,27 @@ Operand operand(const SimulatorArgument& given) {
   made.type = TYPES[given.dtype];
   made.shape.assign(given.dims, given.dims + given.rank);
   made.data = given.data;
+  made.isCopy = (given.flags & 1) != 0;
+  made.isOnHost = (given.flags & 2) != 0;
   made.integer = given.integer;
   made.number = given.number;
+  size_t length = static_cast<size_t>(given.integer);
+  switch (made.kind) {
+    case Operand::INTEGERS:
+      made.shape.assign(static_cast<const int64_t*>(given.data), static_cast<const int64_t*>(given.data) + length);
+      break;
+    case Operand::NUMBERS:
+      made.numbers.assign(static_cast<const double*>(given.data), static_cast<const double*>(given.data) + length);
+      break;
+    case Operand::TEXT:
+      made.text.assign(static_cast<const char*>(given.data), length);
+      break;
+    case Operand::TENSORS:
+      for (size_t i = 0; i < length; i++) made.items.push_back(operand(static_cast<const SimulatorArgument*>(given.data)[i]));
+      break;
+    default:
+      break;
+  }
   return made;
 }
 
@@ -140,14 +159,15 @@ void addBound(const char* name, BoundFunction function, std::vector<std::string>
 }
 
 void wrongArgument(const char* wanted, const Operand& given) {
-  static const char* const KINDS[] = {"nothing", "a tensor", "an int", "a float", "a bool", "a list of ints", "a text", "a list of tensors"};
+  static const char* const KINDS[] = {"nothing", "a tensor", "an int", "a float", "a bool", "a list of ints", "a text", "a list of tensors", "a list of floats"};
   endRun("E-BIND-ARGS", "the bound function takes %s, but gets %s", wanted, KINDS[given.kind]);
 }
 
 at::Tensor tensorOf(const Operand& given) {
   if (given.kind == Operand::ABSENT) return at::Tensor();
   if (given.kind != Operand::TENSOR) wrongArgument("a tensor", given);
-  return at::Tensor::simulatorOver(given.data, given.shape, scalarType(given.type));
+  at::Tensor made = at::Tensor::simulatorOver(given.data, given.shape, scalarType(given.type));
+  return given.isOnHost ? made.cpu() : made;
 }
 
 Operand commandOperand(const at::Tensor& tensor) {
@@ -163,20 +183,38 @@ Operand commandOperand(const at::Tensor& tensor) {
   return made;
 }
 
+std::vector<at::Tensor> tensorsOf(const Operand& given) {
+  std::vector<at::Tensor> made;
+  if (given.kind == Operand::TENSOR) return {tensorOf(given)};
+  if (given.kind != Operand::TENSORS) wrongArgument("a list of tensors", given);
+  for (const Operand& one : given.items) made.push_back(tensorOf(one));
+  return made;
+}
+
 }  // namespace simulator
 
 namespace simulator {
+
+static uint64_t bytesOf(const Operand& tensor) {
+  uint64_t bytes = static_cast<uint64_t>(ge::GetSizeByDataType(tensor.type));
+  for (int64_t size : tensor.shape) bytes *= static_cast<uint64_t>(size);
+  return bytes;
+}
 
 static void begin(const std::vector<Operand>& given, const std::vector<Operand>& outputs) {
   startCall();
   call().number++;
   call().bytes.clear();
+  call().inputs.clear();
+  for (const Operand& one : given) {
+    if (one.kind == Operand::TENSOR && !one.isCopy) call().inputs.push_back(one.data);
+    for (const Operand& item : one.items)
+      if (!item.isCopy) call().inputs.push_back(item.data);
+  }
   for (const std::vector<Operand>* list : {&given, &outputs})
     for (const Operand& one : *list) {
-      if (one.kind != Operand::TENSOR) continue;
-      uint64_t bytes = static_cast<uint64_t>(ge::GetSizeByDataType(one.type));
-      for (int64_t size : one.shape) bytes *= static_cast<uint64_t>(size);
-      call().bytes.push_back(bytes);
+      if (one.kind == Operand::TENSOR) call().bytes.push_back(bytesOf(one));
+      for (const Operand& item : one.items) call().bytes.push_back(bytesOf(item));
     }
 }
 

@@ -5,13 +5,13 @@
 extern "C" {
 
 struct SimulatorArgument {
-  int32_t kind;   // 0 absent, 1 tensor, 2 int, 3 float, 4 bool, 5 list of ints
+  int32_t kind;   // 0 absent, 1 tensor, 2 int, 3 float, 4 bool, 5 list of ints, 6 text, 7 list of tensors, 8 list of floats
   int32_t dtype;  // bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64
-  int32_t rank;   // of the tensor, or length of the list
-  int32_t pad;
+  int32_t rank;   // of the tensor
+  int32_t flags;  // of a tensor: 1 for a copy that the call may change, 2 for a tensor on the host
   int64_t dims[8];
-  void* data;
-  int64_t integer;
+  void* data;      // of the tensor; the characters of a text; the int64_t, double or SimulatorArgument elements of a list
+  int64_t integer;  // the value, or the length of a list or text
   double number;
 };
 

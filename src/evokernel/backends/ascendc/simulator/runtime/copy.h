@@ -109,6 +109,8 @@ inline int betweenPipe(uint32_t from, uint32_t to) {
   if (source == UB) return target == UB ? V : MTE3;
   return target == FB ? FIX : MTE1;
 }
+// The unit of blockLen: a block, except in the table of biases and in the buffer of scales.
+inline uint64_t unitBytes(uint32_t to) { return spaceOf(to) == BT ? 64 : spaceOf(to) == FB ? 128 : BLOCK; }
 inline void betweenCost(int pipe, uint64_t bytes) {
   if (pipe == V) vectorCost(bytes, 1);
   else core->issue(pipe, 20 + double(bytes) / chip().l1_to_l0_bytes_per_cycle);
@@ -192,7 +194,7 @@ template <typename T> inline void DataCopy(const GlobalTensor<T>& dst, const Loc
 }
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& by) {
   const char* what = "DataCopy UB->UB";
-  uint64_t length = by.blockLen * 32ull;
+  uint64_t length = by.blockLen * simulator::unitBytes(dst.address);
   int pipe = simulator::betweenPipe(src.address, dst.address);
   simulator::betweenCost(pipe, length * by.blockCount);
   LocalTensor<T> from = src, to = dst;
@@ -200,6 +202,24 @@ template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const Loca
     from.address = src.address + uint32_t(i * (length + by.srcStride * 32ull));
     to.address = dst.address + uint32_t(i * (length + by.dstStride * 32ull));
     simulator::Doubt().moves(pipe, from, to, length, what);
+  }
+}
+// Biases of half precision become float on their way from L1 to the table of biases.
+template <typename T, typename U, typename = std::enable_if_t<std::is_same<T, float>::value && simulator::Kind<U>::f16>>
+inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const DataCopyParams& by) {
+  const char* what = "DataCopy L1->BT";
+  if (simulator::spaceOf(src.address) != simulator::L1 || simulator::spaceOf(dst.address) != simulator::BT)
+    simulator::endRun("E-DTYPE", "DataCopy converts half to float only from L1 (C1) to the table of biases (C2): use Cast");
+  uint64_t count = by.blockLen * simulator::unitBytes(dst.address) / sizeof(U);
+  simulator::betweenCost(simulator::MTE1, count * sizeof(T) * by.blockCount);
+  for (uint64_t i = 0; i < by.blockCount; i++) {
+    LocalTensor<U> from = src;
+    LocalTensor<T> to = dst;
+    from.address = src.address + uint32_t(i * (count * sizeof(U) + by.srcStride * 32ull));
+    to.address = dst.address + uint32_t(i * (count * sizeof(T) + by.dstStride * 32ull));
+    simulator::source(simulator::MTE1, from, count * sizeof(U), what);
+    simulator::target(simulator::MTE1, to, count * sizeof(T), what);
+    for (uint64_t k = 0; k < count && !simulator::isDry(); k++) to.data()[k] = float(from.data()[k]);
   }
 }
 template <typename T> inline void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count) {

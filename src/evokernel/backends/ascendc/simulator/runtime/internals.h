@@ -9,12 +9,14 @@ template <typename A, typename B>
 using Common = typename std::enable_if_t<std::is_arithmetic<A>::value && std::is_arithmetic<B>::value, std::common_type<A, B>>::type;
 }  // namespace simulator
 
-// ---- minimum and maximum of the scalar unit, which kernels call without a namespace
-template <typename A, typename B> constexpr simulator::Common<A, B> min(A one, B other) {
+// ---- minimum and maximum of the scalar unit, which kernels call without a namespace; the empty pack prefers a kernel's own template
+template <typename A, typename B, typename... None> constexpr simulator::Common<A, B> min(A one, B other, None...) {
+  static_assert(sizeof...(None) == 0, "min takes two values");
   using C = simulator::Common<A, B>;
   return C(other) < C(one) ? C(other) : C(one);
 }
-template <typename A, typename B> constexpr simulator::Common<A, B> max(A one, B other) {
+template <typename A, typename B, typename... None> constexpr simulator::Common<A, B> max(A one, B other, None...) {
+  static_assert(sizeof...(None) == 0, "max takes two values");
   using C = simulator::Common<A, B>;
   return C(one) < C(other) ? C(other) : C(one);
 }

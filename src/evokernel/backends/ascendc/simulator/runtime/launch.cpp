@@ -61,7 +61,7 @@ void resetVariables() {
   run.rawPointers = true;
 }
 
-void callEntry(void*) { entry().call(given.data()); }
+void callEntry(void*) { (core->isCube && entry().callOnCube ? entry().callOnCube : entry().call)(given.data()); }
 
 // Treats an exception of the kernel as a rule violation.
 void callKernel() {
@@ -173,7 +173,7 @@ struct Totals {
 
 // Runs the blocks of these groups concurrently, each until it ends or waits for others. The vector blocks come first.
 void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int64_t>& groups, Totals& totals) {
-  int64_t each = run.isMix ? 2 : 1, vectorsRun = each * int64_t(groups.size());
+  int64_t each = !vectorBlocks ? 0 : run.isMix ? 2 : 1, vectorsRun = each * int64_t(groups.size());
   std::vector<Block> all(size_t(vectorsRun + (cubeBlocks ? int64_t(groups.size()) : 0)));
   blocks = &all;
   for (size_t i = 0; i < all.size(); i++) {
@@ -304,8 +304,9 @@ void runInTurn(int64_t count, bool isCube, Totals& totals) {
 
 void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
   if (entry().meets || cubeBlocks) {
-    if (double(wanted.blockDim) > (entry().isMix ? chip().aic_cores : chip().aiv_cores))
-      endRun("E-SYNC-CORES", "blocks that wait for each other must all have a core at the same time, but there are %u blocks and %d cores", wanted.blockDim, int(entry().isMix ? chip().aic_cores : chip().aiv_cores));
+    double cores = entry().isMix || !vectorBlocks ? chip().aic_cores : chip().aiv_cores;
+    if (double(wanted.blockDim) > cores)
+      endRun("E-SYNC-CORES", "blocks that wait for each other must all have a core at the same time, but there are %u blocks and %d cores", wanted.blockDim, int(cores));
     bool isSample = choice().execution == Execution::SAMPLE;
     double tensorBytes = 0;
     for (const Buffer& buffer : wanted.arguments) tensorBytes += double(buffer.bytes);
@@ -393,7 +394,7 @@ void pauseUntil(std::function<bool()> ready) {
 
 void launch(const Launch& wanted) {
   bool isMix = entry().isMix;
-  int64_t vectorBlocks = int64_t(wanted.blockDim) * (isMix ? 2 : 1), cubeBlocks = entry().onCube ? int64_t(wanted.blockDim) : 0;
+  int64_t vectorBlocks = entry().call ? int64_t(wanted.blockDim) * (isMix ? 2 : 1) : 0, cubeBlocks = entry().onCube ? int64_t(wanted.blockDim) : 0;
   run.isDry = choice().isDry();
   run.guesses = 0;
   run.blocksDepend = false;
@@ -409,7 +410,8 @@ void launch(const Launch& wanted) {
   resetVariables();
   double footprint = 0;
   for (const Buffer& buffer : wanted.arguments) footprint += double(buffer.bytes);
-  shareMemory(footprint, std::min(double(vectorBlocks), chip().aiv_cores), entry().meets || cubeBlocks);
+  double cores = vectorBlocks ? std::min(double(vectorBlocks), chip().aiv_cores) : std::min(double(cubeBlocks), chip().aic_cores);
+  shareMemory(footprint, cores, entry().meets || cubeBlocks);
   given = arguments.pointers;
   if (int(given.size()) != entry().parameters)
     endRun("E-KERNEL-ARGS", "the kernel has %d parameters, but needs %zu: inputs, outputs, workspace, tiling", entry().parameters, given.size());

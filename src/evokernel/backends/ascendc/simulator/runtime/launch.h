@@ -32,6 +32,7 @@ void launch(const Launch& wanted);
 struct Call {
   uint64_t number = 0;
   std::vector<uint64_t> bytes;  // sizes of its tensors
+  std::vector<const void*> inputs;  // the data of its tensors that must keep their values
 };
 Call& call();
 

@@ -320,6 +320,12 @@ using AscendC::CFG_NORM;
 using AscendC::CubeFormat;
 using AscendC::LayoutMode;
 using AscendC::MatmulConfig;
+using AscendC::GetBasicConfig;
+using AscendC::GetIBShareNormConfig;
+using AscendC::GetMDLConfig;
+using AscendC::GetNormalConfig;
+using AscendC::GetSpecialBasicConfig;
+using AscendC::GetSpecialMDLConfig;
 using AscendC::MatmulShapeParams;
 using AscendC::MM_CFG_BB;
 

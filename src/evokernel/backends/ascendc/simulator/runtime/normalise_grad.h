@@ -7,7 +7,6 @@ namespace AscendC {
 using tiling::LayerNormGradBetaTiling;
 using tiling::LayerNormGradTiling;
 
-enum class DataFormat : uint8_t { ND = 0, NZ, NCHW, NC1HWC0, NHWC, NCDHW, NDC1HWC0, FRACTAL_Z_3D };
 struct LayerNormGradShapeInfo {
   DataFormat dataFormat = DataFormat::ND;
 };

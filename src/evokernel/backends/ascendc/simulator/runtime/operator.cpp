@@ -7,6 +7,7 @@
 #include "launch.h"
 #include "parts.h"
 #include "registry.h"
+#include "tensor_memory.h"
 #include "register/op_def.h"
 #include "graph/utils/type_utils.h"
 
@@ -101,6 +102,81 @@ Operands grouped(const ops::OpDef& op, const ops::Entries<ops::OpParamDef>& para
   return found;
 }
 
+// The operands of EXEC_NPU_CMD: one for each parameter, a list for each list.
+Operands splitLists(const std::vector<Operand>& operands) {
+  Operands found;
+  for (const Operand& one : operands) found.push_back(one.kind == Operand::TENSORS ? one.items : std::vector<Operand>{one});
+  return found;
+}
+
+// An output that has the name of an input is the same tensor. An operator without outputs writes to its inputs.
+bool isInPlace(const ops::OpDef& op, const ops::OpParamDef& input) {
+  if (op.simulatorOutputs().empty()) return true;
+  for (const auto& output : op.simulatorOutputs())
+    if (output->simulatorName() == input.simulatorName()) return true;
+  return false;
+}
+
+const ops::OpParamDef* sameInput(const ops::OpDef& op, const ops::OpParamDef& output, size_t& index) {
+  for (index = 0; index < op.simulatorInputs().size(); index++)
+    if (op.simulatorInputs()[index]->simulatorName() == output.simulatorName()) return op.simulatorInputs()[index].get();
+  return nullptr;
+}
+
+// The outputs of EXEC_NPU_CMD: it does not pass those that are inputs too.
+Operands completedOutputs(const ops::OpDef& op, const Operands& inputs, const std::vector<Operand>& given) {
+  std::vector<Operand> separate = given;
+  Operands outputs, passed = splitLists(separate);
+  size_t next = 0, index = 0;
+  for (const auto& output : op.simulatorOutputs()) outputs.push_back(sameInput(op, *output, index) ? inputs[index] : passed[next++]);
+  return outputs;
+}
+
+size_t separateOutputs(const ops::OpDef& op) {
+  size_t count = 0, index = 0;
+  for (const auto& output : op.simulatorOutputs()) count += !sameInput(op, *output, index);
+  return count;
+}
+
+bool isValue(const Operand& operand) {
+  return operand.kind == Operand::INTEGER || operand.kind == Operand::NUMBER || operand.kind == Operand::BOOLEAN || operand.kind == Operand::INTEGERS ||
+         operand.kind == Operand::NUMBERS;
+}
+
+// The type of a value: that of the first column of DataType that fits the tensors.
+ge::DataType typeOfValue(const ops::OpDef& op, const Operands& inputs, size_t index) {
+  const auto& types = op.simulatorInputs()[index]->simulatorTypes();
+  for (size_t column = 0; column < types.size(); column++) {
+    bool fits = true;
+    for (size_t i = 0; i < inputs.size() && fits; i++) {
+      const auto& others = op.simulatorInputs()[i]->simulatorTypes();
+      for (const Operand& operand : inputs[i])
+        fits = fits && (operand.kind != Operand::TENSOR || (column < others.size() && others[column] == operand.type));
+    }
+    if (fits) return types[column];
+  }
+  return types.empty() ? ge::DT_FLOAT : types[0];
+}
+
+// aclnn takes numbers for inputs that the OpDef declares with Scalar(), ScalarList() or ValueDepend, and gives the kernel a tensor of them.
+Operands withTensorsOfValues(const ops::OpDef& op, Operands inputs, std::vector<std::shared_ptr<void>>& memory) {
+  for (size_t i = 0; i < inputs.size(); i++) {
+    if (inputs[i].size() != 1 || !isValue(inputs[i][0])) continue;
+    const ops::OpParamDef& parameter = *op.simulatorInputs()[i];
+    if (!parameter.simulatorTakesValues() && !parameter.simulatorNeedsValues())
+      endRun("E-OP-ARGS", "input '%s' of %s is not a tensor: aclnn takes a number only if the OpDef declares it with Scalar(), ScalarList() or ValueDepend",
+           parameter.simulatorName().c_str(), op.simulatorType().c_str());
+    const Operand& given = inputs[i][0];
+    std::vector<double> values = given.numbers;
+    if (given.kind == Operand::INTEGERS) values.assign(given.shape.begin(), given.shape.end());
+    if (given.kind == Operand::NUMBER) values = {given.number};
+    if (given.kind == Operand::INTEGER || given.kind == Operand::BOOLEAN) values = {static_cast<double>(given.integer)};
+    memory.emplace_back();
+    inputs[i][0] = tensorOfValues(values, typeOfValue(op, inputs, i), memory.back());
+  }
+  return inputs;
+}
+
 // Trailing optional attributes may be omitted too.
 std::vector<Operand> completed(const ops::OpDef& op, std::vector<Operand> attributes) {
   const auto& defined = op.simulatorAttributes();
@@ -161,8 +237,6 @@ Buffer buffer(const Operand& operand, const std::string& name, bool writable) {
 
 void checkInput(const ops::OpDef& op, const ops::OpParamDef& parameter, const Operand& operand, bool needsValues) {
   const char* name = parameter.simulatorName().c_str();
-  if (operand.kind == Operand::TENSORS)
-    endRun("E-OP-DYNAMIC", "input '%s' of %s is a list of tensors, which the simulator does not support through a binding", name, op.simulatorType().c_str());
   if (operand.kind == Operand::ABSENT && parameter.simulatorOption() != ops::OPTIONAL)
     endRun("E-OP-ARGS", "input '%s' of %s is required, but the call does not pass it (aclnn 161001)", name, op.simulatorType().c_str());
   if (operand.kind != Operand::ABSENT && operand.kind != Operand::TENSOR)
@@ -172,20 +246,37 @@ void checkInput(const ops::OpDef& op, const ops::OpParamDef& parameter, const Op
          static_cast<unsigned long long>(bytesOf(operand)), static_cast<unsigned long long>(MOST_VALUES));
 }
 
-void addInputs(const ops::OpDef& op, const Operands& inputs, Node& node, Launch& launch, Used& used) {
+void checkListLength(const ops::OpDef& op, const ops::OpParamDef& parameter, size_t count) {
+  if (count == 1 || parameter.simulatorOption() == ops::DYNAMIC) return;
+  endRun("E-OP-ARGS", "'%s' of %s is one tensor, but the call passes a list of %zu: set ParamType(DYNAMIC) in its OpDef", parameter.simulatorName().c_str(),
+       op.simulatorType().c_str(), count);
+}
+
+// An operator in place changes the tensor it gets, but the inputs of a call must keep their values.
+void requireOwn(const ops::OpDef& op, const ops::OpParamDef& parameter, const Operand& operand) {
+  for (const void* data : call().inputs)
+    if (data == operand.data)
+      endRun("E-GM-READONLY", "%s writes to its input '%s', which is an input of the model: pass a copy, as in x.clone()", op.simulatorType().c_str(),
+           parameter.simulatorName().c_str());
+}
+
+void addInputs(const ops::OpDef& op, const Operands& inputs, bool isCommand, Node& node, Launch& launch, Used& used) {
   const auto& special = configuration(op).simulatorInputs();
   for (size_t i = 0; i < inputs.size(); i++) {
     const ops::OpParamDef& parameter = inForce(*op.simulatorInputs()[i], special);
     bool needsValues = parameter.simulatorNeedsValues() || implementation(op.simulatorType().c_str()).valueInputs.count(int32_t(i));
-    Buffer list{nullptr, 0, parameter.simulatorName(), false};
+    bool writable = isInPlace(op, parameter) && isCommand;
+    Buffer list{nullptr, 0, parameter.simulatorName(), writable};
     node.inputLists.emplace_back(node.inputs.size(), inputs[i].size());
+    checkListLength(op, parameter, inputs[i].size());
     for (const Operand& operand : inputs[i]) {
       checkInput(op, parameter, operand, needsValues);
       bool present = operand.kind == Operand::TENSOR;
+      if (present && writable) requireOwn(op, parameter, operand);
       if (present) {
         checkType(op, parameter, "input", operand.type);
         used.emplace_back(&parameter, operand.type);
-        list.parts.push_back(buffer(operand, parameter.simulatorName(), false));
+        list.parts.push_back(buffer(operand, parameter.simulatorName(), writable));
         list.bytes += bytesOf(operand);
       }
       node.present.push_back(present);
@@ -202,6 +293,7 @@ void addOutputs(const ops::OpDef& op, const Operands& outputs, Node& node, Launc
     const ops::OpParamDef& parameter = inForce(*op.simulatorOutputs()[i], special);
     Buffer list{nullptr, 0, parameter.simulatorName(), true};
     node.outputLists.emplace_back(node.outputs.size(), outputs[i].size());
+    checkListLength(op, parameter, outputs[i].size());
     for (const Operand& operand : outputs[i]) {
       if (operand.kind != Operand::TENSOR) endRun("E-OP-ARGS", "output '%s' of %s is not a tensor", parameter.simulatorName().c_str(), op.simulatorType().c_str());
       checkType(op, parameter, "output", operand.type);
@@ -225,6 +317,12 @@ void checkAttributeType(const ops::OpDef& op, const ops::OpAttrDef& attribute, c
   if (kind == Value::FLOAT && !isNumber && !isInteger) endRun("E-OP-ARGS", "attribute '%s' of %s is a float, but the call passes another type", name, type);
   if ((kind == Value::INT || kind == Value::BOOL) && !isInteger)
     endRun("E-OP-ARGS", "attribute '%s' of %s is %s, but the call passes another type", name, type, kind == Value::INT ? "an int" : "a bool");
+  bool isText = operand.kind == Operand::TEXT, isIntegers = operand.kind == Operand::INTEGERS, isNumbers = operand.kind == Operand::NUMBERS;
+  if (kind == Value::STRING && !isText) endRun("E-OP-ARGS", "attribute '%s' of %s is a string, but the call passes another type", name, type);
+  if ((kind == Value::LIST_INT || kind == Value::LIST_BOOL) && !isIntegers)
+    endRun("E-OP-ARGS", "attribute '%s' of %s is a list of integers, but the call passes another type", name, type);
+  if (kind == Value::LIST_FLOAT && !isNumbers && !isIntegers)
+    endRun("E-OP-ARGS", "attribute '%s' of %s is a list of floats, but the call passes another type", name, type);
   if (!operand.bytes) return;
   if (kind == Value::FLOAT && !(isNumber && operand.bytes == sizeof(double)))
     reportViolation("E-BIND-TYPE", "attribute '%s' of %s is a float: aclnn takes a double, but the binding passes another type", name, type);
@@ -242,9 +340,13 @@ void addAttributes(const ops::OpDef& op, const std::vector<Operand>& attributes,
       if (!attribute.simulatorIsOptional()) endRun("E-OP-ARGS", "attribute '%s' of %s is required, but the call does not pass it", attribute.simulatorName().c_str(), op.simulatorType().c_str());
     } else {
       checkAttributeType(op, attribute, operand);
-      if (operand.kind == Operand::NUMBER) value.set(operand.number);
+      bool isMisread = value.kind == gert::AttributeValue::FLOAT && operand.bytes && !(operand.kind == Operand::NUMBER && operand.bytes == sizeof(double));
+      if (isMisread) value.set(0.0);  // the bits of a float are the lower half of a double, which is then nearly 0
+      else if (operand.kind == Operand::NUMBER) value.set(operand.number);
       else value.set(operand.integer);
-      if (operand.kind == Operand::INTEGERS) value.integers = operand.shape;
+      value.integers = operand.shape;
+      value.numbers.assign(operand.numbers.begin(), operand.numbers.end());
+      if (value.kind == gert::AttributeValue::LIST_FLOAT && operand.kind == Operand::INTEGERS) value.numbers.assign(operand.shape.begin(), operand.shape.end());
       value.text = operand.text;
     }
     values.push_back(std::move(value));
@@ -348,17 +450,16 @@ void savedTiling(size_t bytes, size_t capacity, const char* name) {
   watch.savedBy = name;
 }
 
-void runOperator(const std::string& type, const std::vector<Operand>& inputs, const std::vector<Operand>& attributes,
-                 const std::vector<Operand>& outputs) {
-  ops::OpDef& op = definition(type);
+static void runGrouped(const ops::OpDef& op, const Operands& inputs, const std::vector<Operand>& attributes, const Operands& outputs, bool isCommand) {
+  const std::string& type = op.simulatorType();
   Node node;
   node.type = type;
   Launch wanted;
   wanted.op = type;
   Used used;
-  addInputs(op, grouped(op, op.simulatorInputs(), inputs, "inputs"), node, wanted, used);
+  addInputs(op, inputs, isCommand, node, wanted, used);
   addAttributes(op, completed(op, attributes), node);
-  addOutputs(op, grouped(op, op.simulatorOutputs(), outputs, "outputs"), node, wanted, used);
+  addOutputs(op, outputs, node, wanted, used);
   checkColumn(op, used);
   checkKernel(op, wanted);
   Tiling tiling;
@@ -371,16 +472,25 @@ void runOperator(const std::string& type, const std::vector<Operand>& inputs, co
   launch(wanted);
 }
 
+void runOperator(const std::string& type, const std::vector<Operand>& inputs, const std::vector<Operand>& attributes,
+                 const std::vector<Operand>& outputs) {
+  ops::OpDef& op = definition(type);
+  runGrouped(op, grouped(op, op.simulatorInputs(), inputs, "inputs"), attributes, grouped(op, op.simulatorOutputs(), outputs, "outputs"), false);
+}
+
 void runCommand(const char* command, const std::vector<Operand>& operands) {
   const char prefix[] = "aclnn";
   if (strncmp(command, prefix, sizeof prefix - 1)) endRun("E-OP-NAME", "EXEC_NPU_CMD(%s): the name must be aclnn followed by the operator type", command);
   const ops::OpDef& op = definition(command + sizeof prefix - 1);
-  size_t inputs = op.simulatorInputs().size(), attributes = op.simulatorAttributes().size(), outputs = op.simulatorOutputs().size();
+  size_t inputs = op.simulatorInputs().size(), attributes = op.simulatorAttributes().size(), outputs = separateOutputs(op);
   if (operands.size() != inputs + attributes + outputs)
     endRun("E-OP-ARGS", "EXEC_NPU_CMD(%s) passes %zu arguments, but its OpDef has inputs %s, attributes %s, outputs %s", command, operands.size(),
          names(op.simulatorInputs()).c_str(), names(op.simulatorAttributes()).c_str(), names(op.simulatorOutputs()).c_str());
   auto first = operands.begin();
-  runOperator(op.simulatorType(), {first, first + inputs}, {first + inputs, first + inputs + attributes}, {first + inputs + attributes, operands.end()});
+  std::vector<std::shared_ptr<void>> memory;
+  Operands given = withTensorsOfValues(op, splitLists({first, first + inputs}), memory);
+  Operands results = completedOutputs(op, given, {first + inputs + attributes, operands.end()});
+  runGrouped(op, given, {first + inputs, first + inputs + attributes}, results, true);
 }
 
 }  // namespace simulator

@@ -231,8 +231,11 @@ class TPipe {
     memset(simulator::core->idsTaken, 0, sizeof simulator::core->idsTaken);
     for (auto& used : eventsUsed) used = 0;
   }
-  template <class Q> bool InitBuffer(Q& queue, uint8_t number, uint32_t bytes) { return give(queue, number, bytes); }
-  template <class B> bool InitBuffer(B& buffer, uint32_t bytes) { return give(buffer, 1, bytes); }
+  template <class Q> bool InitBuffer(Q& queue, uint8_t number, uint32_t bytes) {
+    static_assert(Q::isTQue, "InitBuffer(buffer, number, bytes) is for a TQue; a TBuf takes InitBuffer(buffer, bytes)");
+    return give(queue, number, bytes);
+  }
+  template <TPosition position> bool InitBuffer(TBuf<position>& buffer, uint32_t bytes) { return give(buffer, 1, bytes); }
 
   template <HardEvent event> TEventID AllocEventID() { return AllocEventID(event); }
   TEventID AllocEventID(HardEvent event) {

@@ -41,14 +41,17 @@ void savedTiling(size_t bytes, size_t capacity, const char* name);
 
 // One operand of an operator, or one argument of a bound function.
 struct Operand {
-  enum Kind { ABSENT, TENSOR, INTEGER, NUMBER, BOOLEAN, INTEGERS, TEXT, TENSORS };
+  enum Kind { ABSENT, TENSOR, INTEGER, NUMBER, BOOLEAN, INTEGERS, TEXT, TENSORS, NUMBERS };
   Kind kind = ABSENT;
   ge::DataType type = ge::DT_FLOAT;
   std::vector<int64_t> shape;  // shape of a tensor, or the list of integers
   void* data = nullptr;
+  bool isCopy = false, isOnHost = false;  // a tensor that the call may change; one in the memory of the host
   int64_t integer = 0;
   double number = 0;
   std::string text;
+  std::vector<double> numbers;
+  std::vector<Operand> items;  // the tensors of a list
   uint32_t bytes = 0;  // size of its C++ type; 0 if irrelevant
 };
 

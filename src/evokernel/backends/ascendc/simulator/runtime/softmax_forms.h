@@ -59,6 +59,34 @@ inline void SoftMax(const LocalTensor<T>& dst, const LocalTensor<T>& src, const 
 }
 
 // ---- SoftmaxFlash, SoftmaxFlashV2
+// The tiling of SoftmaxFlashV2, computed by the kernel: as many rows at a time as the scratch memory holds. CANN may split the rows otherwise; the
+// result is the same.
+inline constexpr SoftMaxTiling SoftMaxFlashV2TilingFuncImpl(const uint32_t srcM, const uint32_t srcK, const uint32_t, const uint32_t typeSizeOfSums,
+                                                            const uint32_t scratchElements, const bool isUpdate = false,
+                                                            const bool isBasicBlock = false, const bool = false) {
+  SoftMaxTiling tiling{};
+  uint32_t columns = simulator::BLOCK / typeSizeOfSums;
+  uint32_t perRow = isBasicBlock ? srcK + 2 * columns : (isUpdate ? 2 : 1) * srcK + 3 * columns;
+  uint32_t rows = scratchElements / perRow;
+  rows = rows < 1 ? 1 : rows > srcM ? srcM : rows;
+  tiling.srcM = srcM;
+  tiling.srcK = srcK;
+  tiling.srcSize = srcM * srcK;
+  tiling.outMaxM = srcM;
+  tiling.outMaxK = columns;
+  tiling.outMaxSize = srcM * columns;
+  tiling.splitM = rows;
+  tiling.splitK = srcK;
+  tiling.splitSize = rows * srcK;
+  tiling.reduceM = rows;
+  tiling.reduceK = columns;
+  tiling.reduceSize = rows * columns;
+  tiling.rangeM = srcM / rows;
+  tiling.tailM = srcM % rows;
+  tiling.tailSplitSize = tiling.tailM * srcK;
+  tiling.tailReduceSize = tiling.tailM * columns;
+  return tiling;
+}
 #define SIMULATOR_FLASH(T, U)                                                                                                               \
   template <typename T0, bool isReuseSource = false, bool isBasicBlock = false, bool NZ = false>                                       \
   inline void SoftmaxFlash(const LocalTensor<T>& dst, const LocalTensor<U>& sum, const LocalTensor<U>& max, const LocalTensor<T>& src, \

@@ -21,9 +21,16 @@
 #define ASSERT(...)
 #define ASCENDC_ASSERT(...)
 #define ASCENDC_DEBUG_ASSERT(...)
+// A kernel that chooses code by the core at compile time is compiled once for each kind of core.
+#ifdef SIMULATOR_CORE
+constexpr int32_t g_coreType = SIMULATOR_CORE == 2 ? int32_t(AscendC::AIC) : int32_t(AscendC::AIV);
+#define ASCEND_IS_AIV constexpr(g_coreType == int32_t(AscendC::AIV))
+#define ASCEND_IS_AIC constexpr(g_coreType == int32_t(AscendC::AIC))
+#else
 #define ASCEND_IS_AIV (!::simulator::core->isCube)
 #define ASCEND_IS_AIC (::simulator::core->isCube)
 #define g_coreType (::simulator::core->isCube ? int(AscendC::AIC) : int(AscendC::AIV))
+#endif
 #define DTYPE_UNKNOWN float
 
 namespace simulator {

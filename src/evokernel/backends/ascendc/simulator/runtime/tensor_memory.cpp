@@ -22,6 +22,21 @@ std::vector<Expected> expected;
 
 constexpr int64_t MOST_ON_CPU = 4096;
 
+c10::ScalarType scalarType(ge::DataType type) {
+  switch (type) {
+    case ge::DT_UINT8: return c10::kByte;
+    case ge::DT_INT8: return c10::kChar;
+    case ge::DT_INT16: return c10::kShort;
+    case ge::DT_INT32: return c10::kInt;
+    case ge::DT_INT64: return c10::kLong;
+    case ge::DT_FLOAT16: return c10::kHalf;
+    case ge::DT_BF16: return c10::kBFloat16;
+    case ge::DT_FLOAT: return c10::kFloat;
+    case ge::DT_DOUBLE: return c10::kDouble;
+    default: return c10::kBool;
+  }
+}
+
 // Shared, because only shared memory can also be mapped at the kernel's address.
 std::shared_ptr<void> allocated(size_t bytes) {
   size_t length = std::max<size_t>(bytes, 1);
@@ -99,6 +114,18 @@ ExpectedOutputs::ExpectedOutputs(const std::vector<Operand>& outputs) {
 }
 
 ExpectedOutputs::~ExpectedOutputs() { expected.clear(); }
+
+Operand tensorOfValues(const std::vector<double>& values, ge::DataType type, std::shared_ptr<void>& memory) {
+  size_t each = static_cast<size_t>(ge::GetSizeByDataType(type));
+  memory = allocated(values.size() * each);
+  for (size_t i = 0; i < values.size(); i++) store(static_cast<char*>(memory.get()) + i * each, scalarType(type), values[i]);
+  Operand made;
+  made.kind = Operand::TENSOR;
+  made.type = type;
+  made.shape = {static_cast<int64_t>(values.size())};
+  made.data = memory.get();
+  return made;
+}
 
 }  // namespace simulator
 

@@ -33,13 +33,17 @@ inline void checkEnd(int space, int64_t at, uint64_t bytes, const char* what) {
 
 namespace AscendC {
 
+enum class DataFormat : uint8_t { ND = 0, NZ, NCHW, NC1HWC0, NHWC, NCDHW, NDC1HWC0, FRACTAL_Z_3D };
 struct ShapeInfo {
   uint8_t shapeDim = 0, originalShapeDim = 0;
   uint32_t shape[8] = {}, originalShape[8] = {};
-  int dataFormat = 0;
+  DataFormat dataFormat = DataFormat::ND;
   ShapeInfo() = default;
-  ShapeInfo(uint8_t dims, const uint32_t given[]) : shapeDim(dims), originalShapeDim(dims) {
-    for (int i = 0; i < dims && i < 8; i++) shape[i] = originalShape[i] = given[i];
+  ShapeInfo(uint8_t dims, const uint32_t given[], DataFormat format = DataFormat::ND) : ShapeInfo(dims, given, dims, given, format) {}
+  ShapeInfo(uint8_t dims, const uint32_t given[], uint8_t originalDims, const uint32_t original[], DataFormat format)
+      : shapeDim(dims), originalShapeDim(originalDims), dataFormat(format) {
+    for (int i = 0; i < dims && i < 8; i++) shape[i] = given[i];
+    for (int i = 0; i < originalDims && i < 8; i++) originalShape[i] = original[i];
   }
 };
 

@@ -1,5 +1,6 @@
 // The part of at::Tensor that bindings use: shapes, views and new tensors. Computation belongs in a kernel.
 #pragma once
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -18,20 +19,25 @@ using SimulatorSizes = std::vector<int64_t>;
 class TensorOptions {
  public:
   TensorOptions() = default;
-  TensorOptions(ScalarType type) : type_(type) {}
-  TensorOptions(Device device) : device_(device) {}
-  TensorOptions(DeviceType device) : device_(device) {}
-  TensorOptions dtype(ScalarType type) const { return TensorOptions(type, device_); }
-  TensorOptions device(Device device) const { return TensorOptions(type_, device); }
+  TensorOptions(ScalarType type) : type_(type), hasType_(true) {}
+  TensorOptions(Device device) : device_(device), hasDevice_(true) {}
+  TensorOptions(DeviceType device) : TensorOptions(Device(device)) {}
+  TensorOptions dtype(ScalarType type) const { return TensorOptions(type, device_, true, hasDevice_); }
+  TensorOptions device(Device device) const { return TensorOptions(type_, device, hasType_, true); }
+  // These options, and those of a tensor where none are set.
+  TensorOptions simulatorOr(const TensorOptions& other) const {
+    return TensorOptions(hasType_ ? type_ : other.type_, hasDevice_ ? device_ : other.device_, true, true);
+  }
   TensorOptions memory_format(MemoryFormat) const { return *this; }
   TensorOptions requires_grad(bool) const { return *this; }
   ScalarType dtype() const { return type_; }
   Device device() const { return device_; }
 
  private:
-  TensorOptions(ScalarType type, Device device) : type_(type), device_(device) {}
+  TensorOptions(ScalarType type, Device device, bool hasType, bool hasDevice) : type_(type), device_(device), hasType_(hasType), hasDevice_(hasDevice) {}
   ScalarType type_ = ScalarType::Float;
   Device device_{DeviceType::CPU};
+  bool hasType_ = false, hasDevice_ = false;
 };
 inline TensorOptions dtype(ScalarType type) { return TensorOptions(type); }
 inline TensorOptions device(Device device) { return TensorOptions(device); }
@@ -73,6 +79,14 @@ class Tensor {
   template <class T>
   T* data_ptr() const {
     return static_cast<T*>(data_ptr());
+  }
+  // The elements of a tensor with one axis, on the CPU.
+  template <class T, size_t N>
+  const T* accessor() const {
+    static_assert(N == 1, "the simulator has accessors of tensors with one axis");
+    if (!is_cpu()) throw Error("accessor() reads the memory of the host, but the tensor is on the device: call cpu()");
+    if (dim() != 1 || !is_contiguous()) throw Error("accessor<T, 1>() needs a contiguous tensor with one axis");
+    return reinterpret_cast<const T*>(simulatorData());
   }
   template <class T>
   T item() const {
@@ -139,10 +153,10 @@ inline Tensor empty(IntArrayRef sizes, const TensorOptions& options, MemoryForma
 inline Tensor zeros(IntArrayRef sizes, const TensorOptions& options = {}) { return full(sizes, Scalar(0), options); }
 inline Tensor ones(IntArrayRef sizes, const TensorOptions& options = {}) { return full(sizes, Scalar(1), options); }
 inline Tensor empty_like(const Tensor& like) { return empty(like.sizes(), like.options()); }
-inline Tensor empty_like(const Tensor& like, const TensorOptions& options) { return empty(like.sizes(), options); }
+inline Tensor empty_like(const Tensor& like, const TensorOptions& options) { return empty(like.sizes(), options.simulatorOr(like.options())); }
 inline Tensor empty_like(const Tensor& like, MemoryFormat) { return empty_like(like); }
 inline Tensor zeros_like(const Tensor& like) { return zeros(like.sizes(), like.options()); }
-inline Tensor zeros_like(const Tensor& like, const TensorOptions& options) { return zeros(like.sizes(), options); }
+inline Tensor zeros_like(const Tensor& like, const TensorOptions& options) { return zeros(like.sizes(), options.simulatorOr(like.options())); }
 inline Tensor ones_like(const Tensor& like) { return ones(like.sizes(), like.options()); }
 inline Tensor full_like(const Tensor& like, Scalar value) { return full(like.sizes(), value, like.options()); }
 inline Tensor scalar_tensor(Scalar value, const TensorOptions& options = {}) { return full(SimulatorSizes{}, value, options); }

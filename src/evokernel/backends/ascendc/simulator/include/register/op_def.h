@@ -54,8 +54,11 @@ class OpParamDef {
   OpParamDef& ValueDepend(Option option, DependScope) { return ValueDepend(option); }
   OpParamDef& IgnoreContiguous() { return *this; }
   OpParamDef& AutoContiguous() { return *this; }
-  OpParamDef& Scalar() { return *this; }
-  OpParamDef& ScalarList() { return *this; }
+  OpParamDef& Scalar() {
+    takesValues_ = true;
+    return *this;
+  }
+  OpParamDef& ScalarList() { return Scalar(); }
   OpParamDef& To(ge::DataType) { return *this; }
   OpParamDef& To(const char*) { return *this; }
   OpParamDef& Version(uint32_t) { return *this; }
@@ -76,6 +79,7 @@ class OpParamDef {
   const std::vector<ge::DataType>& simulatorTypes() const { return types_; }
   const std::vector<ge::Format>& simulatorFormats() const { return formats_; }
   bool simulatorNeedsValues() const { return needsValues_; }
+  bool simulatorTakesValues() const { return takesValues_; }
   bool simulatorHasInitial() const { return hasInitial_; }
   uint64_t simulatorInitial() const { return initial_; }
 
@@ -85,6 +89,7 @@ class OpParamDef {
   std::vector<ge::DataType> types_;
   std::vector<ge::Format> formats_;
   bool needsValues_ = false, hasInitial_ = false;
+  bool takesValues_ = false;  // aclnn takes a number or a list of numbers
   uint64_t initial_ = 0;
 };
 

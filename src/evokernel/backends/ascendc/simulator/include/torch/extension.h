@@ -12,6 +12,7 @@ using BoundFunction = std::function<Results(const std::vector<Operand>&)>;
 void addBound(const char* name, BoundFunction function, std::vector<std::string> parameters, std::vector<Operand> defaults);
 [[noreturn]] void wrongArgument(const char* wanted, const Operand& given);
 at::Tensor tensorOf(const Operand& given);
+std::vector<at::Tensor> tensorsOf(const Operand& given);
 
 template <class T>
 Operand operandOf(const T& value);
@@ -56,9 +57,52 @@ struct Argument<std::vector<int64_t>> {
   static std::vector<int64_t> get(const Operand& given) { return Argument<at::IntArrayRef>::get(given).vec(); }
 };
 template <>
+struct Argument<std::vector<double>> {
+  static std::string type() { return "float[]"; }
+  static std::vector<double> get(const Operand& given) {
+    if (given.kind == Operand::INTEGERS) return {given.shape.begin(), given.shape.end()};
+    if (given.kind != Operand::NUMBERS) wrongArgument("float[]", given);
+    return given.numbers;
+  }
+};
+template <class T>
+struct Argument<std::vector<T>, std::enable_if_t<std::is_arithmetic<T>::value>> {
+  static std::string type() { return std::is_floating_point<T>::value ? "float[]" : "int[]"; }
+  static std::vector<T> get(const Operand& given) {
+    if constexpr (std::is_floating_point<T>::value) {
+      std::vector<double> wide = Argument<std::vector<double>>::get(given);
+      return {wide.begin(), wide.end()};
+    } else {
+      std::vector<int64_t> wide = Argument<at::IntArrayRef>::get(given).vec();
+      return {wide.begin(), wide.end()};
+    }
+  }
+};
+template <>
+struct Argument<std::vector<at::Tensor>> {
+  static std::string type() { return "Tensor[]"; }
+  static std::vector<at::Tensor> get(const Operand& given) { return tensorsOf(given); }
+};
+template <class T>
+struct Argument<at::ArrayRef<T>> {
+  static std::string type() { return Argument<std::vector<T>>::type(); }
+  static at::ArrayRef<T> get(const Operand& given) { return Argument<std::vector<T>>::get(given); }
+};
+template <>
 struct Argument<std::string> {
   static std::string type() { return "str"; }
-  static std::string get(const Operand& given) { return given.text; }
+  static std::string get(const Operand& given) {
+    if (given.kind != Operand::TEXT) wrongArgument("str", given);
+    return given.text;
+  }
+};
+template <>
+struct Argument<const char*> {  // the text lives as long as the operands
+  static std::string type() { return "str"; }
+  static const char* get(const Operand& given) {
+    if (given.kind != Operand::TEXT) wrongArgument("str", given);
+    return given.text.c_str();
+  }
 };
 template <class T>
 struct Argument<std::optional<T>> {

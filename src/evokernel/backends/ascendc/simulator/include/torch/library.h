@@ -6,6 +6,7 @@ namespace torch {
 
 using namespace at;
 using at::Tensor;
+using Dtype = at::ScalarType;
 constexpr auto kUInt8 = at::kByte, kInt8 = at::kChar, kInt16 = at::kShort, kInt32 = at::kInt, kInt64 = at::kLong;
 constexpr auto kFloat16 = at::kHalf, kFloat32 = at::kFloat, kFloat64 = at::kDouble;
 
