@@ -5,6 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
+from evokernel.backends.ascendc import loader
 from evokernel.backends.ascendc.arguments import IS_COPY, IS_ON_HOST, Argument
 from evokernel.backends.ascendc.call_arguments import CallArguments, axis_size, prepare_argument
 from evokernel.backends.ascendc.tensor_steps import is_contiguous, make_step
@@ -85,3 +86,20 @@ def test_every_call_has_fresh_copies_and_the_values_of_now() -> None:
         assert [*(ctypes.c_int64 * 2).from_address(sizes.data)] == [4, 7]
         numbers[0] = -1  # the operator works in place
         assert x.tolist() == values
+
+
+def test_copied_bytes_count_copies_and_changed_elements() -> None:
+    def copied_bytes(*specifications: list[object]) -> int:
+        return CallArguments(specifications, Arguments(ARRAYS, (), ())).copied_bytes()
+
+    assert copied_bytes(["tensor", 0], ["host", 0, ["reshape", -1]], ["tensors", 0], ["int", 3], ["absent"]) == 0
+    assert copied_bytes(["copy", 0]) == copied_bytes(["tensor", 0, ["cast", "float16"]]) == X.nbytes
+    assert copied_bytes(["copies", 0, [0, ["reshape", -1]]], ["tensors", 0, [0, ["transpose", 0, 1]]]) == 3 * X.nbytes
+
+
+def test_call_in_parts_may_not_copy_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = loader.AscendcKernel.__new__(loader.AscendcKernel)
+    kernel.plan = {"function": "f", "call": [["copy", 0]]}
+    monkeypatch.setattr(loader, "MAX_PART_BYTES", 2 * X.nbytes - 1)
+    with pytest.raises(CandidateError, match="the call copies"):
+        kernel.bind_parts(Arguments(ARRAYS, (), ()))

@@ -22,7 +22,7 @@ from evokernel.backends.ascendc.arguments import (
     scalar_argument,
     tensor_argument,
 )
-from evokernel.backends.ascendc.tensor_steps import apply_steps, final_dtype
+from evokernel.backends.ascendc.tensor_steps import apply_steps, final_dtype, has_copying_step
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class CallArguments:
         self.keep_alive = []
         return argument_array([self.resolve_argument(one, place) for place, one in enumerate(self.specifications)])
 
+    def copied_bytes(self) -> int:
+        """Bytes of the inputs that every call copies completely: for the operator, or to change the order or type of their elements."""
+        tensors = [one for specification in self.specifications for one in list_tensors(specification)]
+        return sum(self.arrays[int(index)].data.nbytes for kind, index, *steps in tensors if kind == "copy" or has_copying_step(steps))
+
     def resolve_argument(self, specification: Sequence[Any], place: int) -> Argument:
         kind, *rest = specification
         if kind == "number":
@@ -54,8 +59,7 @@ class CallArguments:
         if kind in TENSOR_FLAGS:
             return self.resolve_tensor(specification, (place, 0))
         if kind in ELEMENT_KINDS:
-            elements = [[ELEMENT_KINDS[kind], *(one if isinstance(one, list | tuple) else [one])] for one in rest]
-            tensors = [self.resolve_tensor(element, (place, index)) for index, element in enumerate(elements)]
+            tensors = [self.resolve_tensor(element, (place, index)) for index, element in enumerate(list_tensors(specification))]
             return self.list_argument(TENSORS, argument_array(tensors), len(tensors))
         if kind == "text":
             encoded = rest[0].encode()
@@ -90,6 +94,14 @@ class CallArguments:
         """An argument that refers to the memory of its elements, which live until the next call."""
         self.keep_alive.append(elements)
         return Argument(kind=kind, data=ctypes.addressof(elements), integer=length)
+
+
+def list_tensors(specification: Sequence[Any]) -> list[Sequence[Any]]:
+    """The tensors of an argument, each as an argument of its own."""
+    kind, *rest = specification
+    if kind not in ELEMENT_KINDS:
+        return [specification] if kind in TENSOR_FLAGS else []
+    return [[ELEMENT_KINDS[kind], *(one if isinstance(one, list | tuple) else [one])] for one in rest]
 
 
 def prepare_argument(specification: Sequence[Any], arrays: Sequence[Array]) -> Array | None:

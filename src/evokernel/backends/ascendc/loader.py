@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from evokernel.backends.ascendc.arguments import argument_array, scalar_argument, tensor_argument
 from evokernel.backends.ascendc.call_arguments import CallArguments
-from evokernel.backends.ascendc.parts import LaunchParts  # before the sandbox closes
+from evokernel.backends.ascendc.parts import MAX_PART_BYTES, LaunchParts  # before the sandbox closes
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -59,7 +59,12 @@ class AscendcKernel:
         )
 
     def bind_parts(self, arguments: Arguments) -> LaunchParts:
-        """Prepare a call that runs in parts: nothing but the blocks of these parts touches the tensors."""
+        """Prepare a call that runs in parts: only the blocks of these parts touch the tensors, except those that the call copies."""
+        copied = CallArguments(self.plan["call"], arguments).copied_bytes() if self.plan["function"] else 0
+        if 2 * copied > MAX_PART_BYTES:
+            raise CandidateError(
+                "memory", f"the call copies {copied / 2**30:.1f} GiB, which is too much at this size: pass the tensors as they are"
+            )
         return LaunchParts(self.simulator, self.bind(arguments), arguments)
 
     def bind_function(self, function: bytes, arguments: Arguments, outputs: Any, count: int) -> Callable[[], None]:

@@ -44,6 +44,11 @@ def final_dtype(dtype: str, steps: Sequence[Sequence[Any]]) -> str:
     return str(next((step[1] for step in reversed(steps) if step[0] == "cast"), dtype))
 
 
+def has_copying_step(steps: Sequence[Sequence[Any]]) -> bool:
+    """Whether a step changes the order or the type of the elements, so that the tensor is copied."""
+    return any(step[0] in (*MOVING, "cast") for step in steps)
+
+
 def is_contiguous(steps: Sequence[Sequence[Any]]) -> bool:
     """Whether a tensor is contiguous after these steps."""
     order = [step[0] for step in steps if step[0] in MOVING or step[0] == "contiguous"]
