@@ -109,7 +109,7 @@ def derive_task(file: TaskFile, source: str) -> Task:
 
         source = derive_backward_source(source, forward, str(file.path))
     task: Task = import_describe().describe_task(source, file.spec)
-    return task
+    return task.model_copy(update=file.metadata())
 
 
 def enlarge_task(file: TaskFile, task: Task, full: dict[str, int]) -> Task:

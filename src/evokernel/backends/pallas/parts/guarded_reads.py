@@ -91,9 +91,12 @@ def collect_case(equations: list[Any], selection: int, case: Any, users: dict[in
     moved: list[int] = []
     for i in range(selection - 1, -1, -1):
         equation = equations[i]
-        allowed = {*moved, selection}
         needed = [users.get(id(variable), []) for variable in equation.outvars]
-        is_wanted = any(needed) and all(user in allowed for numbers in needed for user in numbers)
+        is_wanted = any(needed) and all(
+            user in moved or (user == selection and variable is case)  # the other case may select this value too
+            for variable, numbers in zip(equation.outvars, needed, strict=True)
+            for user in numbers
+        )
         serves_case = any(variable is case for variable in equation.outvars) or any(user in moved for numbers in needed for user in numbers)
         is_read = equation.primitive.name == READ
         is_movable = (not effects or i > effects[-1]) if is_read else not (has_refs(equation) or equation.effects)
