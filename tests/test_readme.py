@@ -38,6 +38,7 @@ def run_line(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess
     )
 
 
+@pytest.mark.slow(one_in=2)
 @pytest.mark.skipif(bool(reason := make_plugin("backend", "pallas").unavailable_reason()), reason=str(reason))
 def test_everyday_commands_succeed(tmp_path):
     (tmp_path / "kernel.py").write_text(re.findall(r"```python\n(.*?)```", CARDS["pallas"], re.DOTALL)[0])
@@ -53,6 +54,7 @@ def test_everyday_commands_succeed(tmp_path):
     assert list((tmp_path / "kernels").glob("**/test_kernel.py"))
 
 
+@pytest.mark.slow(one_in=2)
 @pytest.mark.parametrize("line", one_in(3, [line for line in command_lines("generator.budget_usd") if "--generator llm" in line]))
 def test_model_commands_solve_the_task(line, tmp_path):
     with ChatServer(lambda request, n: Behaviour(text=REPLY)) as server:
@@ -63,6 +65,7 @@ def test_model_commands_solve_the_task(line, tmp_path):
         assert "100 %" in completed.stdout
 
 
+@pytest.mark.slow(one_in=2)
 def test_command_and_file_exchange_generators_answer(tmp_path):
     command, file_exchange = (line for line in command_lines("generator.budget_usd") if "--generator llm" not in line)
     reply = tmp_path / "reply.md"

@@ -64,6 +64,7 @@ def run_result(home: Path, task_file: Path, script: Path, call: Call, monkeypatc
     return CommandResult(*json.loads(stored.read_text()))
 
 
+@pytest.mark.slow(one_in=3)
 def test_run_json_is_one_object(run_result: CommandResult) -> None:
     assert run_result.code == 0, run_result.err
     summary = run_result.json
@@ -92,6 +93,7 @@ def test_resume_of_a_finished_run_reports_completion(run_result: CommandResult, 
     assert result.json["attempts"] == 2
 
 
+@pytest.mark.slow(one_in=3)
 def test_resume_with_a_larger_budget_continues(run_result: CommandResult, call: Call) -> None:
     shutil.copytree("runs/one", "runs/more")
     result = call("resume", "runs/more", "--budget", 3, "--plain")
@@ -257,6 +259,7 @@ def test_memory_commands_on_the_bank_of_the_run(run_result: CommandResult, call:
     assert right not in [trace["id"] for trace in call("memory", "list", "--kind", "trace", *other, "--json").json]
 
 
+@pytest.mark.slow(one_in=3)
 def test_verify_passes_correct_kernels_and_explains_failures(
     run_result: CommandResult, call: Call, task_file: Path, tmp_path: Path
 ) -> None:

@@ -31,7 +31,11 @@ RUN_FILES = {"run.toml", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "lock"
 HONEST = ("2 * x", "x + x", "np.add(x, x)", "(4 * x) / 2", "np.ldexp(x, 1)", "np.multiply(2, x)")
 WRONG = ("x", "0 * x", "2 * x + 1", "np.nan * x", "-2 * x", "2 * x.mean()")
 
-pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="inspects /proc"), pytest.mark.timeout(RUN_S + 100)]
+pytestmark = [
+    pytest.mark.slow(group="hostile run", one_in=3),
+    pytest.mark.skipif(sys.platform != "linux", reason="inspects /proc"),
+    pytest.mark.timeout(RUN_S + 100),
+]
 
 
 def make_python_candidate(expression: str) -> tuple[str, str]:

@@ -55,6 +55,7 @@ def test_run_on_a_cluster_completes(nodes, tmp_path):
     assert not (tmp_path / "r" / "incidents.jsonl").exists()
 
 
+@pytest.mark.slow(one_in=3)
 def test_jobs_of_a_killed_node_are_retried(nodes, executor, tmp_path):
     nodes.add("first", evokernel_backend_cpp=1)
     count = 12

@@ -93,6 +93,7 @@ def test_all_compiler_messages_about_unknown_names_are_parsed(text):
     assert suggest_names(text) == [f"Ascend C has no Dup: {NAMES['Dup']}"]
 
 
+@pytest.mark.slow(one_in=3)
 @pytest.mark.toolchain
 def test_compile_error_suggests_existing_names(tmp_path):
     kernel = base("queues").replace(

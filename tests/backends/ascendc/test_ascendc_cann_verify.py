@@ -94,6 +94,7 @@ def backend(toolkit):
     return AscendcBackend()
 
 
+@pytest.mark.slow(one_in=3)
 def test_good_kernel_passes_on_the_npu(good):
     assert [gate.gate for gate in good.gates if gate.passed] == GATES
     assert good.clock == "device (msprof)"
@@ -119,12 +120,14 @@ def test_npu_times_are_not_repeatable(toolkit):
     assert AscendcBackend(toolchain="simulator").capabilities.is_repeatable is True
 
 
+@pytest.mark.slow(one_in=3)
 def test_wrong_values_fail_the_check_gate(toolkit, task):
     toolkit.modes(bisheng="stub")
     found = verify_failure(task, TEXT.replace("Add(y, y, shift, columns)", "Sub(y, y, shift, columns)"))
     assert (found.gate, found.reason) == ("check", "mismatch")
 
 
+@pytest.mark.slow(one_in=3)
 def test_error_on_a_core_fails_the_check_gate(toolkit, task):
     toolkit.modes(bisheng="stub")
     found = verify_failure(task, TEXT.replace("DataCopyPad(outGm[row * columns], y", "DataCopyPad(outGm[row * columns + 1], y"))

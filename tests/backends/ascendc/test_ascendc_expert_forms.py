@@ -72,6 +72,7 @@ def tensors(*names: str) -> tuple[Tensor, ...]:
     return tuple(Tensor(name=name, dtype="float32", shape=(4,)) for name in names)
 
 
+@pytest.mark.slow(one_in=3)
 @needs_compiler
 def test_each_core_runs_its_own_code(tmp_path):
     outcome = run(DOUBLED, BY_CORE, tmp_path)

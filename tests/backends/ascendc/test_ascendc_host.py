@@ -137,6 +137,7 @@ def strict(library):
     return answers(library, 2)
 
 
+@pytest.mark.slow(one_in=3)
 @pytest.mark.parametrize("name", BROKEN)
 def test_violation_is_reported_with_code_and_text(strict, name):
     code, text = BROKEN[name]

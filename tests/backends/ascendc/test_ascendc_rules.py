@@ -87,6 +87,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
     return once
 
 
+@pytest.mark.slow(one_in=3)
 @needs_compiler
 @pytest.mark.parametrize(("name", "base"), one_in(4, BASES, lambda one: one[1]))
 def test_mutants_violate_exactly_their_rule(name: str, base: str, ran: Callable[[str], Ran]):
@@ -110,6 +111,7 @@ def test_mutants_violate_exactly_their_rule(name: str, base: str, ran: Callable[
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow(one_in=3)
 @needs_compiler
 @pytest.mark.parametrize("base", bases("allowed"))
 def test_valid_variants_violate_no_rule(base: str, ran: Callable[[str], Ran]):

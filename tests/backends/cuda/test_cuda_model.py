@@ -20,7 +20,7 @@ from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 
-pytestmark = pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc")
+pytestmark = [pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc"), pytest.mark.slow(group="cuda model", one_in=3)]
 REFERENCE = """
 import torch
 import torch.nn as nn
@@ -182,7 +182,6 @@ def steps(found):
     return made
 
 
-@pytest.mark.slow(one_in=3)
 def test_launches_are_recorded(recorded):
     made = steps(recorded["right"])
     assert made.tensors == (8 * 64 * 4, 64 * 64 * 4, 64 * 4, 64 * 64 * 4, 8 * 64 * 4), "x, weight, bias; both outputs"

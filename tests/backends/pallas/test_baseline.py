@@ -73,6 +73,7 @@ def end_compiler_process():
     compiler.shut_down()
 
 
+@pytest.mark.slow(one_in=3)
 @needs_torchax
 @pytest.mark.parametrize("name", OPERATORS)
 def test_converted_reference_computes_the_same(conversions, name):
@@ -323,6 +324,7 @@ def test_doubts_that_a_baseline_tolerates():
     assert not baseline.is_tolerated_doubt("operations are missing: the estimate exceeded its time limit", module)
 
 
+@pytest.mark.slow(one_in=3)
 def test_without_baseline_setting_no_baseline_is_computed(monkeypatch, tmp_path):
     (tmp_path / "schedule").mkdir()
     (tmp_path / "inspect").mkdir()
