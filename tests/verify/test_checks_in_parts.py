@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from evokernel.core.errors import InfraError
 from evokernel.core.records import Tensor
-from evokernel.verify.parts import TILE_ELEMENTS, TiledCheck, find_box, merge_ranges
+from evokernel.verify.parts import TILE_ELEMENTS, TiledCheck, confirm_in_parts, find_box, merge_ranges
+from evokernel.verify.tolerance import UnsuitableInputs
 
 SHAPES = ((4096, 393216), (7,), (5, 3), (64, 3, 1, 1), (2, 3, 1000), (1, 1), (128, 64, 5, 5))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from evokernel.core.backend import Array
-from evokernel.core.errors import CandidateError, UserError
+from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.seeds import seed_from_text
 from evokernel.verify.compare import FLOATS, Difference, ExpectedOutput, ValueRange
 from evokernel.verify.feedback import format_number
@@ -75,8 +75,10 @@ class TiledCheck:
     def check(self, kind: str, batches: int = MAX_BATCHES) -> None:
         """Run parts and compare tiles, until the time for it is spent. Raises UnsuitableInputs if no inputs of this kind can be drawn."""
         regions = self.trial.cases.get_regions(kind)
+        if regions.unsupported_reason and kind != "own":
+            raise UnsuitableInputs(kind)
         if regions.unsupported_reason:
-            raise UserError(
+            raise InfraError(
                 f"{self.trial.job.task.id} cannot be checked at this size: {regions.unsupported_reason}. "
                 "Choose --size laptop, or reduce its sizes."
             )
@@ -152,7 +154,7 @@ class TiledCheck:
             nbytes = prod(stop - start for start, stop in box) * slot.inputs[index].storage_dtype.itemsize
             self.needed_bytes += nbytes
             if nbytes > MAX_TILE_BYTES:
-                raise UserError(
+                raise InfraError(
                     f"{self.trial.job.task.id} cannot be checked at this size: one element depends on {nbytes / 1e9:.3g} GB of `"
                     f"{slot.inputs[index].name}`. Choose --size laptop, or reduce its sizes."
                 )
