@@ -48,11 +48,35 @@ def test_merged_ranges_cover_the_same_elements():
     assert merge_ranges([(5, 9), (0, 2), (2, 3), (7, 12)]) == [(0, 3), (5, 12)]
 
 
+def make_check(cases=None):
+    signature = SimpleNamespace(outputs=[Tensor(name="out", dtype="float32", shape=(64, 4096))])
+    task = SimpleNamespace(id="own/task", work=SimpleNamespace(flops=1.0), signature=signature)
+    return TiledCheck(SimpleNamespace(seed=1, job=SimpleNamespace(task=task), cases=cases))
+
+
+def test_inputs_that_cannot_be_drawn_fail_no_kernel():
+    check = make_check(SimpleNamespace(get_regions=lambda kind: SimpleNamespace(unsupported_reason=f"no {kind}")))
+    with pytest.raises(UnsuitableInputs):
+        check.check("wide")
+    with pytest.raises(InfraError, match=r"own/task cannot be checked at this size: no own\. Choose --size laptop"):
+        check.check("own")
+
+
+def test_confirmation_takes_the_first_kind_that_can_be_drawn():
+    tried_kinds = []
+
+    def check(kind, batches):
+        tried_kinds.append(kind)
+        if kind != "own":
+            raise UnsuitableInputs(kind)
+
+    confirm_in_parts(SimpleNamespace(parts_check=SimpleNamespace(check=check)))
+    assert tried_kinds == ["wide", "normal", "own"]
+
+
 def test_tiles_are_at_both_ends_of_what_the_parts_write():
-    task = SimpleNamespace(
-        work=SimpleNamespace(flops=1.0), signature=SimpleNamespace(outputs=[Tensor(name="out", dtype="float32", shape=(64, 4096))])
-    )
-    check = TiledCheck(SimpleNamespace(seed=1, job=SimpleNamespace(task=task)))
+    check = make_check()
+    task = check.trial.job.task
     ranges = [(row * 4096 + 128, row * 4096 + 256) for row in range(8, 16)]
     tiles = check.choose_tiles(SimpleNamespace(outputs=task.signature.outputs), [ranges], inner_tiles=4)
     compared = {int(index) for tile in tiles for index in flat_indices((64, 4096), tile.box)}
