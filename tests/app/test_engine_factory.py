@@ -16,7 +16,7 @@ def cpp(*sets: str) -> RunConfig:
 
 @pytest.fixture(autouse=True)
 def two_tasks(monkeypatch, tmp_path):
-    monkeypatch.setattr(factory, "load_tasks", lambda spec, size="laptop": [make_task("relu"), make_task("gelu")])
+    monkeypatch.setattr(factory, "load_tasks", lambda spec, size="laptop", is_chosen=True: [make_task("relu"), make_task("gelu")])
     monkeypatch.chdir(tmp_path)
 
 
@@ -85,7 +85,7 @@ def test_task_larger_than_memory_is_refused(tmp_path, monkeypatch):
     small = make_task("relu")
     tensor = small.signature.inputs[0].model_copy(update={"shape": (1 << 20, 1 << 20)})
     huge = small.model_copy(update={"signature": small.signature.model_copy(update={"inputs": (tensor,)})})
-    monkeypatch.setattr(factory, "load_tasks", lambda spec, size="laptop": [small, huge])
+    monkeypatch.setattr(factory, "load_tasks", lambda spec, size="laptop", is_chosen=True: [small, huge])
     with pytest.raises(UserError, match=r"t/relu needs about .* GB"):
         factory.create_engine(cpp())
 

@@ -57,7 +57,7 @@ def load_sized_tasks(config: RunConfig, spec: str, *, is_remote: bool = False) -
     If the size is the backend's choice, such a task is taken at size `laptop` instead. The memory of other machines is not known here.
     """
     size = choose_timed_size(config)
-    tasks = load_tasks(spec, size)
+    tasks = load_tasks(spec, size, is_chosen=config.size != "auto")
     if is_remote:
         return tasks
     in_parts = make_part(config, "backend").capabilities.can_run_parts

@@ -113,7 +113,7 @@ def show(files: list[TaskFile], backend: str, size: TimedSize | None, as_json: b
     from evokernel.tasks import loader
 
     timed_size = size or find_plugin("backend", backend).timed_size
-    records = [task_record(loader.describe_task(file, timed_size), backend) for file in files]
+    records = [task_record(loader.describe_task(file, timed_size, is_chosen=size is not None), backend) for file in files]
     print_json(records) if as_json else print_text("\n\n".join(format_task(one) for one in records))
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, ValidationError
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import Record
+from evokernel.core.records import Record, TimedSize
 
 SUITE_FILE = "suite.toml"
 
@@ -24,6 +24,8 @@ class Suite(Record):
     level: int | None = None
     category: str = ""
     """Category of every task. If empty: the name of the task's subfolder, or else its family."""
+    timed_size: TimedSize = "full"
+    """The largest size at which tasks are timed unless the user chooses one; `laptop` keeps a first run short."""
     full: dict[str, dict[str, int]] = {}
     """Constants of each task at size `full`, by the name of its file. The constants in the files are those of size `laptop`."""
     backward: tuple[str, ...] = ()
@@ -83,11 +85,15 @@ def locate_task(path: Path) -> TaskOrigin:
     return TaskOrigin(path.parent.name or "tasks", level_from_folder_name(path), "")
 
 
-def find_full_size(path: Path) -> dict[str, int] | None:
-    """Return the constants of a task file at size `full`, which its suite declares; None if the suite declares none."""
+def find_full_size(path: Path, *, is_chosen: bool = True) -> dict[str, int] | None:
+    """Return the constants of a task file at size `full`, which its suite declares.
+
+    None if the suite declares none, or if it is timed at size `laptop` unless the user chose a size.
+    """
     path = path.resolve()
     folder = next((folder for folder in path.parents if (folder / SUITE_FILE).is_file()), None)
-    return read_suite(folder).full.get(path.stem) if folder else None
+    suite = read_suite(folder) if folder else Suite()
+    return suite.full.get(path.stem) if is_chosen or suite.timed_size == "full" else None
 
 
 def locate_in_checkout(name: str, checkout: Checkout, group: str) -> TaskOrigin:
