@@ -8,8 +8,6 @@ import pytest
 
 EVERYTHING = "all"
 """The value of `--sample` that leaves nothing out."""
-THINNING = 2
-"""Wide sets are sampled this much more thinly than their `count` says, so that all tests together take less than ten minutes."""
 SLOW_ONE_IN = 8
 """By default, one of this many tests marked slow runs; `slow(one_in=3)` changes it for a test."""
 
@@ -50,4 +48,4 @@ def is_chosen(item: pytest.Item, sample: str) -> bool:
 
 def choose_numbers(sample: str, test: str, total: int, count: int, group: str, **_: int) -> list[int]:
     """Return the numbers of the cases of one group that are in a sample."""
-    return Random(f"{sample}/{group or test}").sample(range(total), -(-total // (THINNING * count)))
+    return Random(f"{sample}/{group or test}").sample(range(total), -(-total // count))
