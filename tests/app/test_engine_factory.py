@@ -1,12 +1,16 @@
 """Building an engine from settings: errors are reported before anything is created."""
 
+from types import SimpleNamespace
+
 import pytest
 from engine_parts import make_attempt, make_task
 
 from evokernel.app import factory
+from evokernel.app.factory import load_sized_tasks
 from evokernel.core.config import RunConfig, resolve_config
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
+from evokernel.tasks.loader import find_task_files
 
 
 def cpp(*sets: str) -> RunConfig:
@@ -16,7 +20,7 @@ def cpp(*sets: str) -> RunConfig:
 
 @pytest.fixture(autouse=True)
 def two_tasks(monkeypatch, tmp_path):
-    monkeypatch.setattr(factory, "load_tasks", lambda spec, size="laptop", is_chosen=True: [make_task("relu"), make_task("gelu")])
+    monkeypatch.setattr(factory, "load_sized_tasks", lambda config, spec: [make_task("relu"), make_task("gelu")])
     monkeypatch.chdir(tmp_path)
 
 
@@ -81,13 +85,38 @@ def test_settings_of_an_earlier_run_start_a_new_one(tmp_path):
     assert (config.budget, config.plugin_settings("policy"), config.id) == (3, {"epsilon": 0.5}, "")
 
 
-def test_task_larger_than_memory_is_refused(tmp_path, monkeypatch):
-    small = make_task("relu")
-    tensor = small.signature.inputs[0].model_copy(update={"shape": (1 << 20, 1 << 20)})
-    huge = small.model_copy(update={"signature": small.signature.model_copy(update={"inputs": (tensor,)})})
-    monkeypatch.setattr(factory, "load_tasks", lambda spec, size="laptop", is_chosen=True: [small, huge])
+def make_huge(task, **sizes):
+    tensor = task.signature.inputs[0].model_copy(update={"shape": (1 << 20, 1 << 20)})
+    signature = task.signature.model_copy(update={"inputs": (tensor,)})
+    return task.model_copy(update={"signature": signature, "sizes": {**task.sizes, **sizes}})
+
+
+def test_task_larger_than_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(factory, "find_task_files", lambda spec: [make_task("relu"), make_huge(make_task("relu"))])
+    monkeypatch.setattr(factory, "describe_task", lambda file, size="laptop": file)
     with pytest.raises(UserError, match=r"t/relu needs about .* GB"):
-        factory.create_engine(cpp())
+        load_sized_tasks(cpp("size=laptop"), "any")
+
+
+def test_task_that_does_not_fit_is_taken_at_a_smaller_size_unless_the_user_chose(monkeypatch, caplog):
+    small = make_task("relu")
+    monkeypatch.setattr(factory, "find_task_files", lambda spec: [SimpleNamespace(timed_size="full")])
+    monkeypatch.setattr(factory, "describe_task", lambda file, size="laptop": make_huge(small, laptop={}) if size == "full" else small)
+    monkeypatch.setattr(type(make_plugin("backend", "cpp")), "timed_size", "full")
+    assert load_sized_tasks(cpp(), "any") == [small]
+    assert "t/relu is timed at size laptop: at size full it needs about" in caplog.text
+    with pytest.raises(UserError, match="Choose --size laptop"):
+        load_sized_tasks(cpp("size=full"), "any")
+
+
+@pytest.mark.parametrize(
+    ("backend", "spec", "size", "expected"),
+    [("pallas", "level1/relu", "auto", "full"), ("pallas", "starter/gelu", "auto", "laptop"), ("cpp", "level1/relu", "auto", "laptop"),
+     ("pallas", "starter/gelu", "full", "full"), ("ascendc", "level1/relu", "laptop", "laptop")],
+)  # fmt: skip
+def test_size_is_the_users_choice_or_that_of_backend_and_suite(backend, spec, size, expected):
+    (file,) = find_task_files(spec)
+    assert factory.choose_timed_size(resolve_config(None, [f"size={size}"], backend=backend), file) == expected
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from evokernel.memory.distill import distill
 from evokernel.memory.read_only import ReadOnlyBank
 from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.sandbox import layers
-from evokernel.tasks.loader import load_tasks
+from evokernel.tasks.loader import TaskFile, describe_task, find_task_files
 
 log = logging.getLogger(__name__)
 FALLBACK_BACKEND = "cpp"
@@ -45,28 +45,29 @@ def choose_working_backend(config: RunConfig) -> tuple[RunConfig, str]:
     return config.model_copy(update={"backend": {"name": FALLBACK_BACKEND}}), reason
 
 
-def choose_timed_size(config: RunConfig) -> TimedSize:
-    """Return the size at which kernels are timed: the user's choice, or the backend's."""
-    size: TimedSize = find_plugin("backend", config.plugin_name("backend")).timed_size if config.size == "auto" else config.size
-    return size
+def choose_timed_size(config: RunConfig, file: TaskFile) -> TimedSize:
+    """Return the size at which kernels are timed: the user's choice, or else `full` if both the backend and the suite are for it."""
+    if config.size != "auto":
+        return config.size
+    preferred_sizes = {find_plugin("backend", config.plugin_name("backend")).timed_size, file.timed_size}
+    return "full" if preferred_sizes == {"full"} else "laptop"
 
 
-def load_sized_tasks(config: RunConfig, spec: str, *, is_remote: bool = False) -> list[Task]:
+def load_sized_tasks(config: RunConfig, spec: str) -> list[Task]:
     """Load tasks at the size at which their kernels are timed. Raises UserError for one that needs more memory than this machine has.
 
-    If the size is the backend's choice, such a task is taken at size `laptop` instead. The memory of other machines is not known here.
+    Unless the user chose the size, such a task is taken at size `laptop` instead. The memory of other machines is not known here.
     """
-    size = choose_timed_size(config)
-    tasks = load_tasks(spec, size, is_chosen=config.size != "auto")
-    if is_remote:
+    files = find_task_files(spec)
+    tasks = [describe_task(file, choose_timed_size(config, file)) for file in files]
+    if config.plugin_name("executor") != "local":
         return tasks
     in_parts = make_part(config, "backend").capabilities.can_run_parts
-    if config.size == "auto" and size == "full":
-        smaller_tasks = {task.id: task for task in load_tasks(spec)} if any(memory_shortage(t, in_parts=in_parts) for t in tasks) else {}
-        for number, task in enumerate(tasks):
-            if shortage := memory_shortage(task, in_parts=in_parts):
-                log.warning("%s is timed at size laptop: at size full it needs %s", task.id, shortage)
-                tasks[number] = smaller_tasks[task.id]
+    for number, task in enumerate(tasks):
+        shortage = memory_shortage(task, in_parts=in_parts)
+        if shortage and config.size == "auto" and "laptop" in task.sizes:
+            log.warning("%s is timed at size laptop: at size full it needs %s", task.id, shortage)
+            tasks[number] = describe_task(files[number])
     check_memory(tasks, in_parts=in_parts)
     return tasks
 
@@ -76,7 +77,7 @@ def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
     parts = {"executor": make_part(config, "executor")}
     versions = verifier_toolchain(config, parts["executor"])
     check_llm_review(config)
-    tasks = load_sized_tasks(config, config.tasks, is_remote=isinstance(parts["executor"], RemoteExecutor))
+    tasks = load_sized_tasks(config, config.tasks)
     config = config.model_copy(update={"id": config.id or new_run_id([config.plugin_name("backend"), config.plugin_name("generator")])})
     folder = folder or Path("runs") / config.id
     environment = {"versions": versions, "hardware": describe_hardware()}

@@ -109,11 +109,12 @@ def show(files: list[TaskFile], backend: str, size: TimedSize | None, as_json: b
       evokernel tasks show level1/relu --size full
       evokernel tasks show my_tasks/row_norm.py
     """
-    from evokernel.core.plugins import find_plugin
+    from evokernel.app.factory import choose_timed_size
+    from evokernel.core.config import resolve_config
     from evokernel.tasks import loader
 
-    timed_size = size or find_plugin("backend", backend).timed_size
-    records = [task_record(loader.describe_task(file, timed_size, is_chosen=size is not None), backend) for file in files]
+    config = resolve_config(None, (), backend=backend, size=size)
+    records = [task_record(loader.describe_task(file, choose_timed_size(config, file)), backend) for file in files]
     print_json(records) if as_json else print_text("\n\n".join(format_task(one) for one in records))
 
 

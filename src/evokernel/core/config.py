@@ -31,7 +31,7 @@ class RunConfig(VerificationSettings):
     """A suite, `suite/name`, a path or a glob; separate several with commas."""
     size: Literal["auto", "laptop", "full"] = "auto"
     """Size of the tasks at which kernels are timed. `laptop`: at most 8 million elements. `full`: the sizes of published benchmarks and
-    current models. `auto`: the one that the backend prefers."""
+    current models. `auto`: `full` if backend and suite are for it."""
     budget: int = Field(default=10, ge=1)
     """Attempts per task (T)."""
     stop_when: Literal["budget", "feasible", "gain"] = "budget"

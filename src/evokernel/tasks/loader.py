@@ -37,6 +37,8 @@ class TaskFile(NamedTuple):
     families: tuple[str, ...]
     category: str
     level: int
+    timed_size: TimedSize = "full"
+    """The largest size at which the task is timed unless the user chooses one."""
     is_backward: bool = False
     """Whether the task is the backward pass of the file."""
 
@@ -50,11 +52,11 @@ class TaskFile(NamedTuple):
         return {"id": self.id, "family": self.family, "families": self.families, "category": self.category, "level": self.level}
 
 
-def load_tasks(spec: str, size: TimedSize = "laptop", *, is_chosen: bool = True) -> list[Task]:
+def load_tasks(spec: str, size: TimedSize = "laptop") -> list[Task]:
     """Load the tasks that a specification names, in order and without repetition: a suite, `suite/name`, `suite/pat*`, a file, a folder, a
     glob, or several of these separated by commas; `:backward` after any of them names the backward passes. `size` is the one at which
-    kernels are timed; unless the user chose it, a suite may have a smaller one."""
-    return [describe_task(file, size, is_chosen=is_chosen) for file in find_task_files(spec)]
+    kernels are timed."""
+    return [describe_task(file, size) for file in find_task_files(spec)]
 
 
 def find_task_files(spec: str) -> list[TaskFile]:
@@ -76,12 +78,12 @@ def suite_names() -> list[str]:
     return sorted(p.name for p in suites_folder().iterdir() if p.is_dir() and not p.name.startswith(("_", ".")))
 
 
-def describe_task(file: TaskFile, size: TimedSize = "laptop", *, is_chosen: bool = True) -> Task:
+def describe_task(file: TaskFile, size: TimedSize = "laptop") -> Task:
     """Return the task that a file defines at a size, from the cache or by running its reference.
 
     A file whose suite declares no size `full` has only one size: its own.
     """
-    full = suite_paths.find_full_size(file.path, is_chosen=is_chosen) if size == "full" else None
+    full = suite_paths.find_full_size(file.path) if size == "full" else None
     task = load_cached_task(file, full)
     if task is None:
         source = read_source(file.path)
@@ -279,7 +281,8 @@ def read_task_file(path: Path) -> TaskFile:
         raise UserError(f"task file {path}{line}: parsing it raised {type(error).__name__}: {message}; fix the task file") from error
     where = suite_paths.locate_task(path)
     category = families.category or where.category or families.main
-    return TaskFile(f"{to_id_part(where.suite)}/{to_id_part(path.stem)}", path, families.main, families.parts, category, where.level)
+    id = f"{to_id_part(where.suite)}/{to_id_part(path.stem)}"
+    return TaskFile(id, path, families.main, families.parts, category, where.level, where.timed_size)
 
 
 def read_source(path: Path) -> str:

@@ -59,6 +59,8 @@ class TaskOrigin(NamedTuple):
     level: int
     category: str
     """Empty if the task's family is its category."""
+    timed_size: TimedSize = "full"
+    """The largest size at which the task is timed unless the user chooses one."""
 
 
 @cache
@@ -75,9 +77,8 @@ def locate_task(path: Path) -> TaskOrigin:
         if (folder / SUITE_FILE).is_file():
             suite = read_suite(folder)
             inside = path.parent.relative_to(folder).parts
-            return TaskOrigin(
-                folder.name, level_from_folder_name(path) if suite.level is None else suite.level, suite.category or "".join(inside[:1])
-            )
+            level = level_from_folder_name(path) if suite.level is None else suite.level
+            return TaskOrigin(folder.name, level, suite.category or "".join(inside[:1]), suite.timed_size)
     for name, checkout in load_checkouts().items():
         for base in path.parents:
             if is_tasks_folder(base, checkout) and path.parent != base:
@@ -85,15 +86,11 @@ def locate_task(path: Path) -> TaskOrigin:
     return TaskOrigin(path.parent.name or "tasks", level_from_folder_name(path), "")
 
 
-def find_full_size(path: Path, *, is_chosen: bool = True) -> dict[str, int] | None:
-    """Return the constants of a task file at size `full`, which its suite declares.
-
-    None if the suite declares none, or if it is timed at size `laptop` unless the user chose a size.
-    """
+def find_full_size(path: Path) -> dict[str, int] | None:
+    """Return the constants of a task file at size `full`, which its suite declares; None if the suite declares none."""
     path = path.resolve()
     folder = next((folder for folder in path.parents if (folder / SUITE_FILE).is_file()), None)
-    suite = read_suite(folder) if folder else Suite()
-    return suite.full.get(path.stem) if is_chosen or suite.timed_size == "full" else None
+    return read_suite(folder).full.get(path.stem) if folder else None
 
 
 def locate_in_checkout(name: str, checkout: Checkout, group: str) -> TaskOrigin:
@@ -116,7 +113,6 @@ def list_group_folders(folder: Path) -> list[Path]:
     return [folder]
 
 
-@cache
 def lists_backward_passes(folder: Path) -> bool:
     """Return whether the `suite.toml` of a folder lists backward passes of other tasks."""
     return (folder / SUITE_FILE).is_file() and bool(read_suite(folder).backward)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 Box = tuple[tuple[int, int], ...]
 Range = tuple[int, int]
 TILE_ELEMENTS, MIN_TILE_ELEMENTS, TILE_FLOPS, INNER_TILES = 512, 16, 2e8, 12
-"""The largest tile; the smallest, where each element takes so many operations that a larger one would take more than this; and how many
-tiles of a batch lie at random places inside what its parts write."""
+"""Elements of the largest and of the smallest tile; the operations of the reference above which a tile is made smaller; and the number of
+tiles of a batch that lie at random places inside what its parts write."""
 MAX_NEEDED_BYTES, MAX_TILE_BYTES = 1 << 30, 3 << 30
 """The inputs that are drawn for all tiles of a candidate, and for a single one; above the latter a task cannot be checked."""
 FIRST_POSITIONS = (0.0, 1.0)
@@ -68,7 +68,7 @@ class TiledCheck:
         self.random = Random(seed_from_text(f"{trial.seed}/parts"))
         self.slot: BufferSlot | None = None
         self.ranges: list[list[Range]] = [[] for _ in trial.job.task.signature.outputs]
-        self.compared_elements, self.needed_bytes, self.seconds = 0, 0, 0.0
+        self.compared_elements = self.needed_bytes = 0
         flops_per_element = trial.job.task.work.flops / self.count_elements()
         self.tile_elements = int(min(TILE_ELEMENTS, max(MIN_TILE_ELEMENTS, TILE_FLOPS / max(flops_per_element, 1))))
 
@@ -82,15 +82,15 @@ class TiledCheck:
                 f"{self.trial.job.task.id} cannot be checked at this size: {regions.unsupported_reason}. "
                 "Choose --size laptop, or reduce its sizes."
             )
-        positions, start_s = [*FIRST_POSITIONS, self.random.random()], self.seconds
+        positions, remaining_s = [*FIRST_POSITIONS, self.random.random()], BUDGET_S
         for _ in range(batches):
-            before_s = time.monotonic()
+            start_s = time.monotonic()
             self.check_batch(regions, kind, positions)
-            self.seconds += time.monotonic() - before_s
-            batch_s = time.monotonic() - before_s
-            if self.seconds - start_s + batch_s > BUDGET_S or self.needed_bytes > MAX_NEEDED_BYTES:
+            batch_s = time.monotonic() - start_s
+            remaining_s -= batch_s
+            if remaining_s < batch_s or self.needed_bytes > MAX_NEEDED_BYTES:
                 return
-            count = min(MAX_POSITIONS, int(len(positions) * max(1.0, BUDGET_S / (4 * batch_s))))
+            count = min(MAX_POSITIONS, int(len(positions) * max(1.0, remaining_s / (2 * batch_s))))
             positions = [self.random.random() for _ in range(count)]
 
     def check_batch(self, regions: RegionReference, kind: str, positions: Sequence[float]) -> None:

@@ -167,7 +167,7 @@ def list_gaps(ranges: Ranges, size: int) -> Ranges:
 
 
 def cut_ranges(ranges: Ranges, count: int) -> Ranges:
-    """At most so many elements at the start of the ranges, and as many at their end."""
+    """Return the first `count` and the last `count` elements of the ranges."""
     first, last = [], []
     left = right = count
     for start, stop in ranges:

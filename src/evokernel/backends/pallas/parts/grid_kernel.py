@@ -32,7 +32,7 @@ class StepCount:
         self.total, self.part_count = 0, 1
 
     def start(self, part_count: int) -> None:
-        """Counts anew, for so many parts."""
+        """Set the count of steps to zero."""
         self.total, self.part_count = 0, part_count
 
     def add(self, steps: int, where: str) -> None:
