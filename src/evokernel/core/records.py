@@ -199,6 +199,21 @@ class GateResult(Record):
     """Duration of the gate."""
 
 
+class Opportunity(Record):
+    """One cause of a kernel's latency, and what the kernel would gain without it."""
+
+    cause: str
+    """One stable word, a key of `evokernel.core.causes.CAUSES`."""
+    gain_us: float
+    """Microseconds that the kernel would save without the cause: from a replay of its schedule, or from a stated estimate."""
+    line: int = 0
+    """Line of the candidate's source that causes it, counted from 1; 0 if it concerns the kernel as a whole."""
+    summary: str = ""
+    """One or two sentences for the next prompt: the figures, and the next move in standard terms."""
+    card: str = ""
+    """Name of the knowledge card that explains the technique, such as `matmul-object`; empty if there is none."""
+
+
 class Profile(Record):
     """Explanation of a kernel's latency; refinement contexts search by its bottleneck."""
 
@@ -208,6 +223,8 @@ class Profile(Record):
     """One or two sentences for the next prompt: the achieved rates, their limits and advice."""
     figures: dict[str, float] = {}
     """The numbers behind the summary, with units in their names: `achieved_gbs`, `memory_share`, `roofline_us`."""
+    opportunities: tuple[Opportunity, ...] = ()
+    """The causes of the latency, largest gain first. Gains overlap: they do not add up."""
 
 
 class Outcome(Record):
