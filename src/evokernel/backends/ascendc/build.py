@@ -49,6 +49,8 @@ KERNEL_FLAGS = (*LANGUAGE_FLAGS, *UNWIND_FLAGS, *DIVIDE_TRAP_FLAGS, *OPTIMIZE_FL
 HOST_FLAGS = (*LANGUAGE_FLAGS, *UNWIND_FLAGS, *DIVIDE_TRAP_FLAGS, *LINE_INFO_FLAGS, "-O1")
 MIXED_KERNEL = re.compile(r"\bREGIST_MATMUL_OBJ\b|\bKERNEL_TYPE_MIX_AIC_\w+|\bCrossCoreSetFlag\b|\bASCEND_IS_AIC\b")
 CUBE_KERNEL = re.compile(r"\b(Mmad|Fixpipe|LoadData|ASCEND_IS_AIC|KERNEL_TYPE_AIC_ONLY)\b")
+CUBE_ONLY_KERNEL = re.compile(r"\bKERNEL_TASK_TYPE_DEFAULT\s*\(\s*KERNEL_TYPE_AIC_ONLY\b")
+"""Starts the cube cores alone: no time passes until vector cores and cube cores are together."""
 CROSS_CORE_SYNC = re.compile(
     r"\b(SyncAll|CrossCoreSetFlag|CrossCoreWaitFlag|IBSet|IBWait|ffts_cross_core_sync|wait_flag_dev|NotifyNextBlock|WaitPreBlock)\b"
 )
@@ -267,6 +269,8 @@ def glue_source(project: Project) -> str:
     cube_entry = next((name for name in names if name.endswith(CUBE_SUFFIX)), "")
     is_mix, on_cube = is_mix or len(names) == 2, on_cube or bool(cube_entry)
     calls = [f"call_{name}" if name in names else "nullptr" for name in (entry, cube_entry)]
+    if CUBE_ONLY_KERNEL.search(strip_comments(kernel)):
+        is_mix, on_cube, calls = False, True, ["nullptr", calls[1] if cube_entry else calls[0]]
     properties = f"{number}, {int(is_mix and entry in names)}, {int(on_cube)}, {int(meets)}"
     return "\n".join(
         [

@@ -187,11 +187,13 @@ void put(DstT* into, const simulator::Layout& to, int row, int column, int rows,
 
 // ---- cost
 
-// If both vector cores of a block use its cube, the launch adds the time of the other one. A cube core has the bandwidth share of two vector cores.
+// If both vector cores of a block use its cube, the launch adds the time of the other one. A cube core has the bandwidth
+// share of two vector cores, and in a kernel without vector cores a share of its own.
 void charge(int rows, int columns, bool wait) {
   const simulator::Chip& chip = simulator::chip();
   simulator::Core& core = *simulator::core;
-  simulator::ProductCost cost = simulator::productCost(describe(rows, columns), {2 * simulator::run.l2Rate, 2 * simulator::run.hbmRate,
+  double share = core.isCube ? 1 : 2;
+  simulator::ProductCost cost = simulator::productCost(describe(rows, columns), {share * simulator::run.l2Rate, share * simulator::run.hbmRate,
                                                        !simulator::run.fits || chip.cold_l2 > 0, simulator::run.fits});
   core.scalar(chip.issue);
   double start = std::max(core.time[simulator::M], core.time[simulator::S]);
