@@ -23,6 +23,8 @@ from evokernel.core.plugins import plugin_folder
 from evokernel.core.records import ScalarArgument, Signature, Tensor
 
 HERE = plugin_folder("backend", "ascendc")
+EXAMPLES = {path.stem for path in (HERE / "examples").iterdir()}
+"""Cards that show parts of complete kernels: test_ascendc_examples.py verifies these."""
 RULES = tomllib.loads((HERE / "rules.toml").read_text())
 CODE = re.compile(r"\bE-[A-Z0-9]+(?:-[A-Z0-9]+)+")
 VECTOR, MEETING, REFUSED = cards.cases("vector.cpp"), cards.cases("meeting.cpp"), cards.cases("refused.cpp")
@@ -220,7 +222,7 @@ def test_cards_about_row_functions_are_correct(tmp_path: Path) -> None:
 def test_every_card_has_a_test(card: str) -> None:
     """Whatever rule a card names is broken by a case of that card; whatever fragment it has is compiled."""
     own = [case for case in (*VECTOR, *MEETING, *REFUSED) if case.card == card]
-    assert own or card in PROJECTS or card in ADVICE
+    assert own or card in PROJECTS or card in ADVICE or card in EXAMPLES
     broken = {case.what for case in own if case.kind == "breaks"} | PROJECTS.get(card, set())
     named = set(CODE.findall(cards.CARDS[card].text))
     assert named <= RULES.keys()
@@ -228,7 +230,7 @@ def test_every_card_has_a_test(card: str) -> None:
         broken = {case.what for case in (*VECTOR, *MEETING) if case.kind == "breaks"}
     assert named <= broken, f"{sorted(named - broken)} are named and never broken"
     if card in cards.FRAGMENTS:
-        assert card in PROJECTS or any(case.kind in ("works", "timed") for case in own)
+        assert card in PROJECTS or card in EXAMPLES or any(case.kind in ("works", "timed") for case in own)
 
 
 def test_every_expected_answer_is_used() -> None:
