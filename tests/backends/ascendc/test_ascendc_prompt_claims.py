@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import ascendc_cards as cards
+import numpy as np
 import pytest
 
 from evokernel.backends.ascendc.chips import find_chip
@@ -27,9 +29,7 @@ INSTRUCTIONS = {
 }  # fmt: skip
 MEASURED_ALONE = {"Brcb", "Sort32", "MrgSort", "TransDataTo5HD", "Transpose", "BlockReduceMax", "ReduceMax"}
 """Calls for which chips.toml has no row."""
-LIBRARY = {
-    name: (int(starts), int(cycles)) for name, starts, cycles in re.findall(r"`(\w+)` \((\d+), (\d+)\)", COSTS)
-}
+LIBRARY = {name: (int(starts), int(cycles)) for name, starts, cycles in re.findall(r"`(\w+)` \((\d+), (\d+)\)", COSTS)}
 HARNESS_CARD = "auto-sync"  # a card without a fragment
 N = 512
 SETUP = """
@@ -179,3 +179,38 @@ def test_figures_in_the_page_of_costs_are_those_of_the_chip() -> None:
     by_hand = CHIP.matmul_start / (1 / CHIP.long_copy_rate - 1 / CHIP.matmul_bytes_per_cycle)
     assert f"below about {round(by_hand / 1e3, -2):.0f} KB" in COSTS
     assert f"`GetCoreNumAiv()` {CHIP.aiv_cores}, `GetCoreNumAic()` {CHIP.aic_cores}" in RULES
+
+
+def run_on_cores(workdir: Path, kernel: str, cases: list[tuple[int, int]]) -> list[cards.Ran]:
+    """Runs the kernel of cores.asc with (case, blocks)."""
+    random = np.random.default_rng(cards.SEED)
+    a, b = (random.standard_normal((64, 64)).astype("float32") for _ in range(2))
+    jobs: list[cards.Job] = [
+        ({"a": a, "b": b}, {"which": which, "blocks": blocks}, {"c": np.zeros((64, 64), "float32"), "who": np.zeros(48 * 16, "float32")})
+        for which, blocks in cases
+    ]
+    cards.build(kernel, cards.task_of(*jobs[0]), workdir)
+    found = cards.run(workdir, jobs)
+    for one in found[:1]:
+        assert not one.code, one.text
+        np.testing.assert_allclose(one.outputs["c"], a @ b, rtol=1e-3, atol=1e-3)
+    return found
+
+
+@pytest.mark.slow(one_in=3)
+def test_cores_are_numbered_and_priced_as_the_prompts_say(tmp_path: Path) -> None:
+    kernel = (cards.FOLDER / "cores.asc").read_text()
+    (tmp_path / "mix").mkdir()
+    one, four, objects, early, both, unwaited = run_on_cores(tmp_path / "mix", kernel, [(0, 1), (0, 4), (1, 1), (2, 1), (3, 1), (4, 1)])
+    rows = four.outputs["who"].reshape(48, 16)[:, :3].tolist()
+    assert rows == [[i + 1.0, 4.0, i % 2] if i < 8 else [0.0, 0.0, 0.0] for i in range(48)]
+    assert four.cycles - one.cycles == pytest.approx(3 * CHIP.cube_start, abs=50)
+    assert objects.cycles - one.cycles == pytest.approx(CHIP.matmul_start, abs=4 * CHIP.scalar_gm_miss)
+    assert early.code == "E-MM-ORDER"
+    assert both.cycles > unwaited.cycles + CHIP.copy_cycles[0]
+
+    (tmp_path / "cube").mkdir()
+    alone, three = run_on_cores(tmp_path / "cube", kernel.replace("KERNEL_TYPE_MIX_AIC_1_2", "KERNEL_TYPE_AIC_ONLY"), [(0, 1), (0, 3)])
+    assert three.outputs["who"].reshape(48, 16)[:4, :2].tolist() == [[1, 3], [2, 3], [3, 3], [0, 0]]
+    assert one.cycles - alone.cycles == pytest.approx(CHIP.cube_start, abs=50)
+    assert three.cycles == pytest.approx(alone.cycles, abs=50)
