@@ -72,6 +72,7 @@ SCALAR_CALLS = {
     "SetValue in UB": ("t.SetValue(i, 1.0f);", CHIP.scalar_ub),
     "GetValue in GM, a new line": ("g.x.GetValue(i * 16 + 128);", CHIP.scalar_gm_miss),
     "GetValue in GM, the same line": ("g.x.GetValue(i % 2);", CHIP.scalar_gm_hit),
+    "GetValue of copied data, after another copy": ("DataCopy(t, g.x, 256); a.GetValue(i);", CHIP.issue + 235 + CHIP.scalar_ub),
     "PipeBarrier": ("PipeBarrier<PIPE_ALL>();", CHIP.flag),
     "a copy of 1 KiB that nothing waits for": ("DataCopy(t, g.x, 256); PipeBarrier<PIPE_ALL>();", CHIP.issue + 235 + CHIP.flag),
     "eight rows of 128 bytes in one copy": (
