@@ -9,6 +9,7 @@ import ascendc_cards as cards
 import numpy as np
 import pytest
 
+from evokernel.backends.ascendc.api_names import declared_names
 from evokernel.backends.ascendc.chips import find_chip
 from evokernel.core.plugins import plugin_folder
 
@@ -76,7 +77,8 @@ SCALAR_CALLS = {
     "PipeBarrier": ("PipeBarrier<PIPE_ALL>();", CHIP.flag),
     "a copy of 1 KiB that nothing waits for": ("DataCopy(t, g.x, 256); PipeBarrier<PIPE_ALL>();", CHIP.issue + 235 + CHIP.flag),
     "eight rows of 128 bytes in one copy": (
-        "DataCopyPad(t, g.x, DataCopyExtParams{8, 128, 128, 0, 0}, DataCopyPadExtParams<float>{false, 0, 0, 0.0f}); PipeBarrier<PIPE_ALL>();",
+        "DataCopyPad(t, g.x, DataCopyExtParams{8, 128, 128, 0, 0}, DataCopyPadExtParams<float>{false, 0, 0, 0.0f});"
+        "PipeBarrier<PIPE_ALL>();",
         CHIP.issue + 235 + CHIP.flag,
     ),
 }
@@ -143,6 +145,12 @@ def test_table_of_costs_is_that_of_the_chip() -> None:
     assert ROWS.keys() == INSTRUCTIONS.keys() | MEASURED_ALONE
     given = {name: (CHIP.instruction_cycles(row), CHIP.instruction_cycles(row, "float16")) for name, row in INSTRUCTIONS.items()}
     assert {name: ROWS[name] for name in INSTRUCTIONS} == given
+
+
+def test_calls_that_the_rules_list_exist() -> None:
+    listed = re.findall(r"`(\w+)`", RULES[RULES.index("**Exists:**") : RULES.index("Not on this chip")])
+    assert len(listed) > 30
+    assert set(listed) <= declared_names() | {"Broadcast"}
 
 
 def test_figures_in_the_page_of_costs_are_those_of_the_chip() -> None:
