@@ -145,11 +145,11 @@ def test_cards_on_the_family_of_the_task_come_first(bank):
     close = [card(f"cpp/close{n}", text="relu relu x") for n in range(8)]
     bank.add([*close, card("cpp/far", text="entirely different", family="activation"), card("cpp/no", text="also far", family="loss")])
     bank.add([card("cpp/api-close", "api", "relu relu x"), card("cpp/api-far", "api", "different", family="activation")])
-    policy = ValuePolicy(api_cards=1, epsilon=0, epsilon_end=0)
+    policy = ValuePolicy(api_cards=1, part_cards=0, epsilon=0, epsilon_end=0)
     assert shown_ids(policy.choose(state("relu"), bank), "api") == ["cpp/api-far"]
     context = policy.choose(state("relu", add_attempt(bank, "relu", 0)), bank)
-    practices = shown_ids(context, "practice")  # four: the other roles have no items
-    assert (practices[0], len(practices), "cpp/no" in practices) == ("cpp/far", 4, False)
+    assert shown_ids(context, "practice") == ["cpp/far"]
+    assert "cpp/no" not in shown_ids(context)
 
 
 def test_large_bank_still_returns_newest_items_and_other_tasks(bank):
@@ -185,8 +185,7 @@ def test_refinement_context_has_every_role(bank):
     assert shown_ids(context, "child") == [second.memory_id]
     assert shown_ids(context, "practice") == ["cpp/tip"]
     assert shown_ids(context, "bottleneck") == ["cpp/memory"]
-    assert shown_ids(context, "trace") == ["r:t/gelu/1"]
-    assert shown_ids(context, "variant") == ["r:t/gelu/0"]
+    assert shown_ids(context, "trace") == ["r:t/gelu/1", "r:t/gelu/0"]
     assert len(shown_ids(context)) == len(set(shown_ids(context)))
     assert context.items[0].q == pytest.approx(0.3)
 
@@ -217,12 +216,6 @@ def test_untimed_start_point_ranks_after_timed_ones(bank):
     timed = add_attempt(bank, "relu", 1, latency=100.0)
     bank.update("t/x/0", Stage.REFINE, {untimed.memory_id: 1.0}, 0.3)
     assert ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", untimed, timed), bank).start_point == timed
-
-
-def test_other_start_points_are_shown_as_variants(bank):
-    attempts = [add_attempt(bank, "relu", n, latency=latency) for n, latency in enumerate((30.0, 10.0, 20.0))]
-    context = ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", *attempts), bank)
-    assert shown_ids(context, "variant") == [attempts[2].memory_id, attempts[0].memory_id]  # the other roles have no items
 
 
 def test_child_without_code_is_shown_by_its_note(bank):

@@ -1,0 +1,91 @@
+"""Choice of knowledge cards: by the parts of the operator, by the APIs in code, by the causes of latency, and by similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from evokernel.core.op_taxonomy import CONTRACTIONS, list_needed_kinds
+from evokernel.core.protocols import MemoryStore
+from evokernel.core.records import ContextItem, MemoryItem, MemoryKind, Task
+from evokernel.core.state import State
+from evokernel.policies.excerpts import contains_identifier
+
+MAX_CARDS = 512
+CARDS_PER_TURN = 4
+"""Cards that a contraction takes before the next part of the operator takes one: using the matrix unit needs several cards at once."""
+CONTRACTION_CARDS, OTHER_CARDS = 10, 3
+"""Most cards on one contraction, and on any other part."""
+MAX_PART_CHARS = 12_000
+"""Characters of the cards on the parts of an operator in one prompt."""
+
+
+def search_cards(state: State, memory: MemoryStore, *kinds: MemoryKind) -> list[MemoryItem]:
+    """Return the backend's cards of these kinds, most similar to the task first."""
+    return [hit.item for hit in memory.search(state.task.source, MAX_CARDS, kinds)]
+
+
+def needed_families(task: Task) -> list[str]:
+    """Return the families of all parts of a task, contractions first: attention needs products and softmax."""
+    return list_needed_kinds(task.family, task.families)
+
+
+def is_relevant(card: MemoryItem, families: Collection[str]) -> bool:
+    """Return whether a card is about any of these families, or about all operators."""
+    own_families = {card.family, *card.families} - {""}
+    return not own_families or bool(own_families & set(families))
+
+
+def select_part_cards(task: Task, cards: Sequence[MemoryItem], count: int, known_code: str = "") -> list[MemoryItem]:
+    """Select cards for every part of an operator; the parts take turns, and a contraction takes several cards at a time.
+
+    Cards on the part itself come before those that name it as a further family. A card whose APIs all occur in `known_code` is left out.
+    """
+    turns: list[tuple[int, int, MemoryItem]] = []
+    for place, family in enumerate(needed_families(task)):
+        per_turn, limit = (CARDS_PER_TURN, CONTRACTION_CARDS) if family in CONTRACTIONS else (1, OTHER_CARDS)
+        matches = [card for card in cards if family in (card.family, *card.families) and not is_known(card, known_code)]
+        ranking = sorted(matches, key=lambda card: card.family != family)[:limit]
+        turns += [(number // per_turn, place, card) for number, card in enumerate(ranking)]
+    picks: dict[str, MemoryItem] = {}
+    for _, _, card in sorted(turns, key=lambda turn: turn[:2]):
+        if len(picks) < count and sum(len(pick.text) for pick in picks.values()) + len(card.text) <= MAX_PART_CHARS:
+            picks.setdefault(card.id, card)
+    return list(picks.values())
+
+
+def is_known(card: MemoryItem, code: str) -> bool:
+    """Return whether code already uses every API that a card explains."""
+    return bool(code and card.apis) and all(contains_identifier(name, code) for name in card.apis)
+
+
+def select_draft_cards(
+    state: State, memory: MemoryStore, retrieved: Collection[MemoryItem], count: int, part_count: int = 0
+) -> list[ContextItem]:
+    """Select reference cards, which have no value: the backend's static cards, `part_count` on the parts of the operator, `count` others.
+
+    The others are API cards whose APIs occur in the retrieved code or in the last attempt, then API cards by family and similarity.
+    """
+    cards = search_cards(state, memory, "api", "practice")
+    static = [card for card in cards if card.always_include and card.kind == "api"]
+    part_cards = select_part_cards(state.task, [card for card in cards if not card.always_include], part_count)
+    code = "\n".join([*(item.code for item in retrieved), state.last_attempt.candidate.code if state.last_attempt else ""])
+    part_ids = {card.id for card in part_cards}
+    others = [card for card in cards if card.kind == "api" and not card.always_include and card.id not in part_ids]
+    in_code = [card for card in others if any(contains_identifier(name, code) for name in card.apis)]
+    # One slot is reserved for the most similar card, so that an API that no kernel uses yet can still be shown.
+    picks = in_code[: max(count - 1, min(count, 1))]
+    picked_ids = {card.id for card in picks}
+    picks += prioritize_family([card for card in others if card.id not in picked_ids], state.task.family, count - len(picks))
+    return as_reference([*static, *part_cards, *picks])
+
+
+def as_reference(cards: Iterable[MemoryItem]) -> list[ContextItem]:
+    """Wrap cards for a context as reference material, which has no value."""
+    return [ContextItem(role="api", item=card) for card in cards]
+
+
+def prioritize_family(cards: Sequence[MemoryItem], family: str, k: int) -> list[MemoryItem]:
+    """Return k cards: cards on the task's family first, in at most half of the slots, then the others in their order."""
+    first = [card for card in cards if family and card.family == family][: -(-k // 2)]
+    first_ids = {card.id for card in first}
+    return [*first, *(card for card in cards if card.id not in first_ids)][:k]
