@@ -31,7 +31,7 @@ PROFILE = Profile(
     summary="The vector pipe is busy 97 % of 183.0 us.",
     figures={"vector_percent": 97.0, "cores_percent": 100.0},
     opportunities=(
-        Opportunity(cause="product_on_vector", gain_us=174.0, line=140, summary="On the cube about 9 us: use Matmul.", card="matmul-object"),
+        Opportunity(cause="product_on_vector", gain_us=174.0, line=140, summary="About 9 us on the cube: Matmul.", card="matmul-object"),
         Opportunity(cause="no_overlap", gain_us=12.0, line=120, summary="Copies wait for the vector unit: two buffers per queue."),
         Opportunity(cause="small_copies", gain_us=6.0, line=131, summary="4,096 copies of 128 bytes: copy several rows at once."),
     ),
@@ -45,7 +45,8 @@ def load_task(id: str) -> Task:
 
 def write_kernel(task: Task, backend: str, seed: int = 0) -> Candidate:
     """The kernel of `template_search` for a task; without files if it has no template."""
-    return make_plugin("generator", "template_search", backend=backend, seed=seed).write(State(task=task), Context(stage=Stage.DRAFT)).candidate
+    generator = make_plugin("generator", "template_search", backend=backend, seed=seed)
+    return generator.write(State(task=task), Context(stage=Stage.DRAFT)).candidate
 
 
 def make_attempt(task: Task, candidate: Candidate, speedup: float, run: str) -> Attempt:

@@ -15,8 +15,10 @@ CARDS_PER_TURN = 4
 """Cards that a contraction takes before the next part of the operator takes one: using the matrix unit needs several cards at once."""
 CONTRACTION_CARDS, OTHER_CARDS = 10, 3
 """Most cards on one contraction, and on any other part."""
-MAX_PART_CHARS = 12_000
-"""Characters of the cards on the parts of an operator in one prompt."""
+DRAFT_CARD_CHARS = 10_000
+"""Characters of the cards on the parts of an operator in a draft."""
+MAX_CARD_SHARE = 0.4
+"""Share of these characters that one card may take."""
 
 
 def search_cards(state: State, memory: MemoryStore, *kinds: MemoryKind) -> list[MemoryItem]:
@@ -35,27 +37,22 @@ def is_relevant(card: MemoryItem, families: Collection[str]) -> bool:
     return not own_families or bool(own_families & set(families))
 
 
-def select_part_cards(task: Task, cards: Sequence[MemoryItem], count: int, known_code: str = "") -> list[MemoryItem]:
+def select_part_cards(families: Sequence[str], cards: Sequence[MemoryItem], count: int, max_chars: int) -> list[MemoryItem]:
     """Select cards for every part of an operator; the parts take turns, and a contraction takes several cards at a time.
 
-    Cards on the part itself come before those that name it as a further family. A card whose APIs all occur in `known_code` is left out.
+    Cards on the part itself come before those that name it as a further family.
     """
     turns: list[tuple[int, int, MemoryItem]] = []
-    for place, family in enumerate(needed_families(task)):
+    for place, family in enumerate(families):
         per_turn, limit = (CARDS_PER_TURN, CONTRACTION_CARDS) if family in CONTRACTIONS else (1, OTHER_CARDS)
-        matches = [card for card in cards if family in (card.family, *card.families) and not is_known(card, known_code)]
+        matches = [card for card in cards if family in (card.family, *card.families) and len(card.text) <= MAX_CARD_SHARE * max_chars]
         ranking = sorted(matches, key=lambda card: card.family != family)[:limit]
         turns += [(number // per_turn, place, card) for number, card in enumerate(ranking)]
     picks: dict[str, MemoryItem] = {}
     for _, _, card in sorted(turns, key=lambda turn: turn[:2]):
-        if len(picks) < count and sum(len(pick.text) for pick in picks.values()) + len(card.text) <= MAX_PART_CHARS:
+        if len(picks) < count and sum(len(pick.text) for pick in picks.values()) + len(card.text) <= max_chars:
             picks.setdefault(card.id, card)
     return list(picks.values())
-
-
-def is_known(card: MemoryItem, code: str) -> bool:
-    """Return whether code already uses every API that a card explains."""
-    return bool(code and card.apis) and all(contains_identifier(name, code) for name in card.apis)
 
 
 def select_draft_cards(
@@ -67,10 +64,11 @@ def select_draft_cards(
     """
     cards = search_cards(state, memory, "api", "practice")
     static = [card for card in cards if card.always_include and card.kind == "api"]
-    part_cards = select_part_cards(state.task, [card for card in cards if not card.always_include], part_count)
+    optional = [card for card in cards if not card.always_include]
+    part_cards = select_part_cards(needed_families(state.task), optional, part_count, DRAFT_CARD_CHARS)
     code = "\n".join([*(item.code for item in retrieved), state.last_attempt.candidate.code if state.last_attempt else ""])
     part_ids = {card.id for card in part_cards}
-    others = [card for card in cards if card.kind == "api" and not card.always_include and card.id not in part_ids]
+    others = [card for card in optional if card.kind == "api" and card.id not in part_ids]
     in_code = [card for card in others if any(contains_identifier(name, code) for name in card.apis)]
     # One slot is reserved for the most similar card, so that an API that no kernel uses yet can still be shown.
     picks = in_code[: max(count - 1, min(count, 1))]

@@ -1,7 +1,7 @@
 """Refinement contexts: the start point, its earlier refinements, and help with the largest causes of its latency, or nothing.
 
 A kernel is shown for a technique that the start point lacks, never for its speed: strong models copy what they see, and a fast kernel of
-an unrelated operator leads them astray (docs/adr/0037-nothing-is-a-choice.md).
+an unrelated operator leads them astray (docs/adr/0039-nothing-is-a-choice.md).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from evokernel.core.memory_ids import make_note_id
+from evokernel.core.op_taxonomy import CONTRACTIONS
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, Stage
 from evokernel.core.state import State
@@ -23,8 +24,8 @@ MIN_EXAMPLE_SPEEDUP = 0.5
 """A kernel below this speedup over its own baseline is slow, and no example for another."""
 KERNEL_POOL = 64
 """Nearest correct kernels among which a technique is looked for."""
-MAX_PART_CARDS = 8
-"""Cards on the parts of the operator in a refinement, which also shows the start point."""
+MAX_PART_CARDS, PART_CARD_CHARS = 8, 5_500
+"""Cards on the operator's contractions in a refinement, and their characters: other parts are seen in the start point."""
 NO_CARD, NO_KERNEL = "no-card", "no-kernel"
 NOTHING_TITLES = {NO_CARD: "no card in this place", NO_KERNEL: "no kernel in this place"}
 
@@ -52,8 +53,9 @@ def refine_context(
         kernels = find_examples(state, memory, start)
         context_items += fill_places(context_items, places, kernels, selector, start, top_n, pool_size)
         used_ids = {entry.item.id for entry in context_items}
-        unused = [card for card in cards if card.id not in used_ids]
-        context_items += as_reference(select_part_cards(state.task, unused, min(part_cards, MAX_PART_CARDS), start.candidate.code))
+        unused = [card for card in cards if card.id not in used_ids and not is_known(card, start.candidate.code)]
+        contractions = [family for family in needed_families(state.task) if family in CONTRACTIONS]
+        context_items += as_reference(select_part_cards(contractions, unused, min(part_cards, MAX_PART_CARDS), PART_CARD_CHARS))
     return Context(stage=Stage.REFINE, start_point=start, items=tuple(context_items))
 
 
@@ -142,6 +144,11 @@ def list_techniques(kernel: MemoryItem, card: MemoryItem | None, place: Place, s
     card = card or next(iter(place.cards), None)
     names = (card.apis or list_code_names(card.text)) if card else ()
     return [name for name in names if contains_identifier(name, kernel.code) and not contains_identifier(name, code)]
+
+
+def is_known(card: MemoryItem, code: str) -> bool:
+    """Return whether code already uses every API that a card explains."""
+    return bool(card.apis) and all(contains_identifier(name, code) for name in card.apis)
 
 
 def make_nothing(name: str, backend: str) -> MemoryItem:

@@ -13,12 +13,15 @@ from evokernel.core.protocols import MemoryStore, SearchHit
 from evokernel.core.records import Context, ContextItem, ItemRole, MemoryItem, MemoryKind, Stage
 from evokernel.core.state import State
 from evokernel.policies.cards import select_draft_cards
-from evokernel.policies.excerpts import list_code_names, make_excerpt, make_failure_excerpt
+from evokernel.policies.excerpts import MAX_EXCERPT_LINES, list_code_names, make_excerpt, make_failure_excerpt
 
 SEARCH_FACTORS = (16, 64, 256)
 """Search hits requested per slot. The search widens until it covers enough tasks, because all attempts on one task are equally similar."""
 ITEMS_PER_TURN = 2
 """Items of one task (one success and one failure) that a diverse pool takes before the next task's; more if there are few tasks."""
+MAX_EXAMPLE_LINES = 160
+"""Lines of the first correct kernel in a draft; the other kernels share MAX_EXCERPT_LINES."""
+
 ValueFunction = Callable[[Sequence[str]], Mapping[str, float]]
 """Q of each item by id. An item that is missing from the result has no value."""
 
@@ -103,15 +106,17 @@ def draft_context(
 
 
 def shorten_examples(entries: Sequence[ContextItem], cards: Sequence[MemoryItem]) -> list[ContextItem]:
-    """Show the first correct kernel complete, of further ones the lines that use what the cards explain, of failures the lines at fault."""
+    """Show much of the first correct kernel, of further ones the lines that use what the cards explain, of failures the lines at fault."""
     names = list(dict.fromkeys(name for card in cards for name in card.apis or list_code_names(card.text)))
-    complete = next((entry for entry in entries if entry.item.code and entry.item.feasible), None)
+    main_example = next((entry for entry in entries if entry.item.code and entry.item.feasible), None)
+    max_lines = MAX_EXCERPT_LINES // max(1, sum(bool(entry.item.code) for entry in entries) - 1)
     shortened = []
     for entry in entries:
         item = entry.item
-        if entry is not complete and item.code:
-            excerpt = make_excerpt(item.code, names) if item.feasible else make_failure_excerpt(item.code, item.text)
-            entry = entry.model_copy(update={"excerpt": excerpt})
+        lines = MAX_EXAMPLE_LINES if entry is main_example else max_lines
+        if item.code:
+            excerpt = make_excerpt(item.code, names, lines) if item.feasible else make_failure_excerpt(item.code, item.text, lines)
+            entry = entry.model_copy(update={"excerpt": None if excerpt == item.code else excerpt})
         shortened.append(entry)
     return shortened
 
