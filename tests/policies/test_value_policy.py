@@ -17,7 +17,7 @@ from evokernel.memory import ledger
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.policies.retrieval import Selector, retrieve_nearest
-from evokernel.policies.value import RewardNormalizer, ValuePolicy
+from evokernel.policies.value import VALUE_SCOPES, RewardNormalizer, ValuePolicy
 
 HASH = make_plugin("embedder", "hash", dim=256)
 REWARDS = st.lists(st.floats(-1, 1), max_size=60)
@@ -346,22 +346,29 @@ def test_family_values_shrink_towards_the_overall_value(bank):
 
 @settings(max_examples=12, deadline=None)
 @given(
-    rewards=REWARDS, stages=st.lists(st.sampled_from(list(Stage)), min_size=60, max_size=60), alpha=st.floats(0.01, 1), q0=st.floats(-1, 1)
+    rewards=REWARDS,
+    stages=st.lists(st.sampled_from(list(Stage)), min_size=60, max_size=60),
+    alpha=st.floats(0.01, 1),
+    q0=st.floats(-1, 1),
+    value_scope=st.sampled_from(VALUE_SCOPES),
 )
-def test_relearning_a_journal_gives_equal_bounded_values(tmp_path_factory, rewards, stages, alpha, q0):
+def test_relearning_a_journal_gives_equal_bounded_values(tmp_path_factory, rewards, stages, alpha, q0, value_scope):
     journal = [
         attempt_showing([(f"i{n % 4}", "trace"), ("all", "practice")], n, reward, start="t/relu/0" if stage is Stage.REFINE else None)
         for n, (reward, stage) in enumerate(zip(rewards, stages, strict=False))
     ]
     ids = ["i0", "i1", "i2", "i3", "all", "r:t/relu/0"]
+    start = make_attempt(0, "relu")
+    start = start.model_copy(update={"outcome": start.outcome.model_copy(update={"profile": Profile(bottleneck="memory", summary="")})})
     results = []
     folder = tmp_path_factory.mktemp("replay")
     for name in ("once.db", "again.db", "once.db"):  # another bank, then the first one again, as in a resumed run
-        policy = ValuePolicy(alpha=alpha, q0_draft=q0, q0_refine=q0, value_scope="family")
+        policy = ValuePolicy(alpha=alpha, q0_draft=q0, q0_refine=q0, value_scope=value_scope)
         with Bank.open(folder / name, HASH, backend="cpp", run="r") as bank:
             for attempt in journal:
-                policy.learn(state("relu"), attempt, bank)
-            results.append([policy.q_values(ids, stage, "activation", bank) for stage in Stage])
+                policy.learn(state("relu", start), attempt, bank)
+            scope = "activation" if value_scope == "family" else "cause:memory"
+            results.append([policy.q_values(ids, stage, scope, bank) for stage in Stage])
     assert results[0] == results[1] == results[2]
     drafting, refining = results[0]
     assert all(abs(q) <= 1 + 1e-9 for q in drafting.values())  # Lemma 1, R = 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evokernel.core.memory_ids import make_note_id
+from evokernel.core.memory_ids import NO_CARD, NO_KERNEL, make_note_id, make_nothing_id
 from evokernel.core.op_taxonomy import CONTRACTIONS
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, Stage
@@ -26,7 +26,6 @@ KERNEL_POOL = 64
 """Nearest correct kernels among which a technique is looked for."""
 MAX_PART_CARDS, PART_CARD_CHARS = 8, 5_500
 """Cards on the operator's contractions in a refinement, and their characters: other parts are seen in the start point."""
-NO_CARD, NO_KERNEL = "no-card", "no-kernel"
 NOTHING_TITLES = {NO_CARD: "no card in this place", NO_KERNEL: "no kernel in this place"}
 
 
@@ -116,7 +115,7 @@ def fill_places(
             return None
         chooser = selector.for_cause(cause)
         pick = chooser.pick_items([*candidates, make_nothing(nothing, backend)], 1)[0]
-        is_nothing = pick.id == f"{backend}/{nothing}"
+        is_nothing = pick.id == make_nothing_id(backend, nothing)
         (entry,) = chooser.to_context_items("nothing" if is_nothing else role, [pick])
         entries.setdefault(pick.id, entry.model_copy(update={"cause": cause}))
         return None if is_nothing else pick
@@ -153,7 +152,7 @@ def is_known(card: MemoryItem, code: str) -> bool:
 
 def make_nothing(name: str, backend: str) -> MemoryItem:
     """Return the item that stands for showing nothing in a place. It is not in memory, but it has values like any item."""
-    return MemoryItem(id=f"{backend}/{name}", kind="practice", backend=backend, title=NOTHING_TITLES[name], text="")
+    return MemoryItem(id=make_nothing_id(backend, name), kind="practice", backend=backend, title=NOTHING_TITLES[name], text="")
 
 
 def show_children(state: State, memory: MemoryStore, selector: Selector, start: Attempt) -> list[ContextItem]:
