@@ -122,27 +122,28 @@ def fill_places(
 
     cards = [fill("bottleneck" if index == 0 or place.cause else "practice", *place, NO_CARD) for index, place in enumerate(places)]
     for place, card in zip(places, cards, strict=True):
-        techniques = {kernel.id: list_techniques(kernel, card, place, start) for kernel in kernels}
-        candidates = [kernel for kernel in kernels if techniques[kernel.id] or not place.cause]
+        missing_names = list_missing_names(card or next(iter(place.cards), None), start)
+        candidates = [kernel for kernel in kernels if has_technique(kernel, place, missing_names)]
         if kernel := fill("trace", place.cause, candidates, NO_KERNEL):
-            excerpt = make_excerpt(kernel.code, techniques[kernel.id])
-            entries[kernel.id] = entries[kernel.id].model_copy(update={"excerpt": excerpt})
+            names = missing_names if place.cause else list_new_names(kernel.code, start.candidate.code)
+            entries[kernel.id] = entries[kernel.id].model_copy(update={"excerpt": make_excerpt(kernel.code, names)})
     return list(entries.values())
 
 
-def list_techniques(kernel: MemoryItem, card: MemoryItem | None, place: Place, start: Attempt) -> list[str]:
-    """Return the names by which a kernel shows a technique that the start point lacks; none if it suffers from the same cause itself.
-
-    The card names the technique. Without opportunities, it may be any function that the start point does not use.
-    """
-    code = start.candidate.code
-    if place.cause and kernel.causes[:1] == (place.cause,):
-        return []
-    if not place.cause:
-        return list_new_names(kernel.code, code)
-    card = card or next(iter(place.cards), None)
+def list_missing_names(card: MemoryItem | None, start: Attempt) -> list[str]:
+    """Return the names of the technique that a card explains which the start point does not use."""
     names = (card.apis or list_code_names(card.text)) if card else ()
-    return [name for name in names if contains_identifier(name, kernel.code) and not contains_identifier(name, code)]
+    return [name for name in names if not contains_identifier(name, start.candidate.code)]
+
+
+def has_technique(kernel: MemoryItem, place: Place, names: Sequence[str]) -> bool:
+    """Return whether a kernel shows any of these names and does not suffer from the cause of the place itself.
+
+    Without opportunities, a place names no technique, and any example will do.
+    """
+    if not place.cause:
+        return True
+    return kernel.causes[:1] != (place.cause,) and any(contains_identifier(name, kernel.code) for name in names)
 
 
 def is_known(card: MemoryItem, code: str) -> bool:
