@@ -11,7 +11,7 @@ LINES_BEFORE, LINES_AFTER = 4, 8
 """Lines that an excerpt shows around each line that matters."""
 MAX_COMPARED_LINES = 2000
 """A longer kernel is not compared line by line."""
-API_NAME = re.compile(r"(?<![\w.])[A-Za-z_][\w.]{3,}")
+API_NAME = re.compile(r"(?<![\w.])[A-Za-z_][\w.]{3,}(?=[(<])")
 CALLED_NAME = re.compile(r"\b[A-Za-z_]\w{3,}(?=\s*[(<])")
 CODE_SPAN = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 FAILED_LINE = re.compile(r"\.\w+:(\d+)|\bline (\d+)")
@@ -23,8 +23,8 @@ def contains_identifier(name: str, code: str) -> bool:
 
 
 def list_code_names(text: str) -> list[str]:
-    """Return the names that look like APIs in the code of a Markdown text: `SetTail`, `pl.when`, `fori_loop`."""
-    names = (name.rstrip(".") for span in CODE_SPAN.findall(text) for name in API_NAME.findall(span))
+    """Return the calls that look like APIs in the code of a Markdown text: `SetTail(m)`, `pl.when(x)`, `fori_loop(0, n)`."""
+    names = (name for span in CODE_SPAN.findall(text) for name in API_NAME.findall(span))
     return list(dict.fromkeys(name for name in names if re.search(r"[A-Z_.]", name)))
 
 
