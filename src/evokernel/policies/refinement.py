@@ -1,7 +1,7 @@
 """Refinement contexts: the start point, its earlier refinements, and help with the largest causes of its latency, or nothing.
 
 A kernel is shown for a technique that the start point lacks, never for its speed: strong models copy what they see, and a fast kernel of
-an unrelated operator leads them astray (docs/adr/0039-nothing-is-a-choice.md).
+an unrelated operator leads them astray (docs/adr/0037-nothing-is-a-choice.md).
 """
 
 from __future__ import annotations
