@@ -19,7 +19,7 @@ SEARCH_FACTORS = (16, 64, 256)
 """Search hits requested per slot. The search widens until it covers enough tasks, because all attempts on one task are equally similar."""
 ITEMS_PER_TURN = 2
 """Items of one task (one success and one failure) that a diverse pool takes before the next task's; more if there are few tasks."""
-MAX_EXAMPLE_LINES = 160
+MAX_EXAMPLE_LINES = 100
 """Lines of the first correct kernel in a draft; the other kernels share MAX_EXCERPT_LINES."""
 
 ValueFunction = Callable[[Sequence[str]], Mapping[str, float]]
