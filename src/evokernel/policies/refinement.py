@@ -22,7 +22,7 @@ from evokernel.policies.retrieval import Selector, retrieve_nearest
 MAX_CHILDREN = 3
 MIN_EXAMPLE_SPEEDUP = 0.5
 """A kernel below this speedup over its own baseline is slow, and no example for another."""
-KERNEL_POOL = 64
+KERNEL_POOL = 32
 """Nearest correct kernels among which a technique is looked for."""
 MAX_PART_CARDS, PART_CARD_CHARS = 8, 5_500
 """Cards on the operator's contractions in a refinement, and their characters: other parts are seen in the start point."""
