@@ -267,3 +267,12 @@ def test_child_is_shown_as_a_change_of_the_start_point(bank):
 def test_context_of_an_older_journal_is_still_read():
     ref = ContextRef.model_validate_json('{"id": "a", "role": "variant", "q": 0.5}')
     assert ref.role == "variant"
+
+
+def test_draft_shows_the_worked_example_that_fits_best_beside_the_short_cards(bank):
+    long_text = "x" * 3000
+    bank.add([card("matmul", "api", family="matmul"), card("by-hand", family="matmul", text=long_text)])
+    bank.add([card("epilogue", family="matmul", families=("softmax",), text=long_text), card("scan", family="scan", text=long_text)])
+    task = make_task("relu").model_copy(update={"family": "fuse", "families": ("matmul", "softmax")})
+    assert shown_ids(ValuePolicy().choose(State(task=task), bank), "api") == ["cpp/matmul", "cpp/epilogue"]
+    assert shown_ids(ValuePolicy(part_cards=0).choose(State(task=task), bank), "api") == ["cpp/matmul"]

@@ -16,9 +16,9 @@ CARDS_PER_TURN = 4
 CONTRACTION_CARDS, OTHER_CARDS = 10, 3
 """Most cards on one contraction, and on any other part."""
 DRAFT_CARD_CHARS = 10_000
-"""Characters of the cards on the parts of an operator in a draft."""
-MAX_CARD_SHARE = 0.4
-"""Share of these characters that one card may take."""
+"""Characters of the cards on the parts of an operator in a draft, without the worked example."""
+WORKED_EXAMPLE_CHARS = 2_400
+"""A longer card is a worked example of a hard construct; a draft shows one at most."""
 
 
 def search_cards(state: State, memory: MemoryStore, *kinds: MemoryKind) -> list[MemoryItem]:
@@ -40,12 +40,12 @@ def is_relevant(card: MemoryItem, families: Collection[str]) -> bool:
 def select_part_cards(families: Sequence[str], cards: Sequence[MemoryItem], count: int, max_chars: int) -> list[MemoryItem]:
     """Select cards for every part of an operator; the parts take turns, and a contraction takes several cards at a time.
 
-    Cards on the part itself come before those that name it as a further family.
+    Cards on the part itself come before those that name it as a further family. Worked examples are left to `find_worked_example`.
     """
     turns: list[tuple[int, int, MemoryItem]] = []
     for place, family in enumerate(families):
         per_turn, limit = (CARDS_PER_TURN, CONTRACTION_CARDS) if family in CONTRACTIONS else (1, OTHER_CARDS)
-        matches = [card for card in cards if family in (card.family, *card.families) and len(card.text) <= MAX_CARD_SHARE * max_chars]
+        matches = [card for card in cards if family in (card.family, *card.families) and len(card.text) <= WORKED_EXAMPLE_CHARS]
         ranking = sorted(matches, key=lambda card: card.family != family)[:limit]
         turns += [(number // per_turn, place, card) for number, card in enumerate(ranking)]
     picks: dict[str, MemoryItem] = {}
@@ -55,17 +55,30 @@ def select_part_cards(families: Sequence[str], cards: Sequence[MemoryItem], coun
     return list(picks.values())
 
 
+def find_worked_example(families: Sequence[str], cards: Sequence[MemoryItem]) -> list[MemoryItem]:
+    """Return the worked example that concerns most parts of an operator, the part that comes first among equals; empty if there is none."""
+
+    def match(card: MemoryItem) -> tuple[int, int]:
+        places = [place for place, family in enumerate(families) if family in (card.family, *card.families)]
+        return -len(places), min(places, default=len(families))
+
+    examples = [card for card in cards if len(card.text) > WORKED_EXAMPLE_CHARS and match(card)[0]]
+    return sorted(examples, key=match)[:1]
+
+
 def select_draft_cards(
     state: State, memory: MemoryStore, retrieved: Collection[MemoryItem], count: int, part_count: int = 0
 ) -> list[ContextItem]:
-    """Select reference cards, which have no value: the backend's static cards, `part_count` on the parts of the operator, `count` others.
+    """Select reference cards, which have no value: the backend's static cards, `part_count` on the operator's parts, `count` others.
 
     The others are API cards whose APIs occur in the retrieved code or in the last attempt, then API cards by family and similarity.
     """
     cards = search_cards(state, memory, "api", "practice")
     static = [card for card in cards if card.always_include and card.kind == "api"]
     optional = [card for card in cards if not card.always_include]
-    part_cards = select_part_cards(needed_families(state.task), optional, part_count, DRAFT_CARD_CHARS)
+    families = needed_families(state.task)
+    part_cards = select_part_cards(families, optional, part_count, DRAFT_CARD_CHARS)
+    part_cards += find_worked_example(families, optional) if part_count else []
     code = "\n".join([*(item.code for item in retrieved), state.last_attempt.candidate.code if state.last_attempt else ""])
     part_ids = {card.id for card in part_cards}
     others = [card for card in optional if card.kind == "api" and card.id not in part_ids]
