@@ -72,6 +72,7 @@ def select_draft_cards(
     """Select reference cards, which have no value: the backend's static cards, `part_count` on the operator's parts, `count` others.
 
     The others are API cards whose APIs occur in the retrieved code or in the last attempt, then API cards by family and similarity.
+    API cards on the parts count as others, except that one is always left.
     """
     cards = search_cards(state, memory, "api", "practice")
     static = [card for card in cards if card.always_include and card.kind == "api"]
@@ -83,6 +84,7 @@ def select_draft_cards(
     part_ids = {card.id for card in part_cards}
     others = [card for card in optional if card.kind == "api" and card.id not in part_ids]
     in_code = [card for card in others if any(contains_identifier(name, code) for name in card.apis)]
+    count = max(min(count, 1), count - sum(card.kind == "api" for card in part_cards))
     # One slot is reserved for the most similar card, so that an API that no kernel uses yet can still be shown.
     picks = in_code[: max(count - 1, min(count, 1))]
     picked_ids = {card.id for card in picks}
