@@ -5,6 +5,7 @@ from engine_parts import make_attempt, make_task
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evokernel.core.opportunities import addressed_cause, top_opportunities
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import ItemValue
 from evokernel.core.records import Attempt, ContextRef, MemoryItem, Opportunity, Profile, Stage
@@ -13,7 +14,6 @@ from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.packs import ExportExclusions, PackFilters, export_pack, import_pack_file
 from evokernel.policies.excerpts import list_code_names, make_diff, make_excerpt, make_failure_excerpt
-from evokernel.policies.opportunities import addressed_cause, top_opportunities
 from evokernel.policies.value import ValuePolicy
 
 HASH = make_plugin("embedder", "hash", dim=256)
@@ -276,3 +276,10 @@ def test_draft_shows_the_worked_example_that_fits_best_beside_the_short_cards(ba
     task = make_task("relu").model_copy(update={"family": "fuse", "families": ("matmul", "softmax")})
     assert shown_ids(ValuePolicy().choose(State(task=task), bank), "api") == ["cpp/matmul", "cpp/epilogue"]
     assert shown_ids(ValuePolicy(part_cards=0).choose(State(task=task), bank), "api") == ["cpp/matmul"]
+
+
+def test_practice_item_from_a_kernel_is_found_by_its_cause_but_is_no_reference_card(bank):
+    pair = card("pair", causes=("launch",), family="activation").model_copy(update={"id": "r:t/gelu/9", "task": "t/gelu"})
+    bank.add([pair, card("tip", family="activation")])
+    assert shown_ids(ValuePolicy().choose(make_state(), bank), "api") == ["cpp/tip"]
+    assert shown_ids(choose(bank, make_start(("launch", 50.0))), "bottleneck") == [pair.id]

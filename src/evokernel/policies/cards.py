@@ -10,7 +10,7 @@ from evokernel.core.records import ContextItem, MemoryItem, MemoryKind, Task
 from evokernel.core.state import State
 from evokernel.policies.excerpts import contains_identifier
 
-MAX_CARDS = 512
+MAX_CARDS = 1024
 CARDS_PER_TURN = 4
 """Cards that a contraction takes before the next part of the operator takes one: using the matrix unit needs several cards at once."""
 CONTRACTION_CARDS, OTHER_CARDS = 10, 3
@@ -76,7 +76,7 @@ def select_draft_cards(
     """
     cards = search_cards(state, memory, "api", "practice")
     static = [card for card in cards if card.always_include and card.kind == "api"]
-    optional = [card for card in cards if not card.always_include]
+    optional = [card for card in cards if not card.always_include and card.task is None]
     families = needed_families(state.task)
     part_cards = select_part_cards(families, optional, part_count, DRAFT_CARD_CHARS)
     part_cards += find_worked_example(families, optional) if part_count else []

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from evokernel.core.memory_ids import NO_CARD, NO_KERNEL, make_note_id, make_nothing_id
 from evokernel.core.op_taxonomy import CONTRACTIONS
+from evokernel.core.opportunities import top_opportunities
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, Stage
 from evokernel.core.state import State
 from evokernel.policies.cards import as_reference, is_relevant, needed_families, search_cards, select_part_cards
 from evokernel.policies.excerpts import contains_identifier, list_code_names, list_new_names, make_diff, make_excerpt
-from evokernel.policies.opportunities import top_opportunities
 from evokernel.policies.retrieval import Selector, retrieve_nearest
 
 MAX_CHILDREN = 3
@@ -52,7 +52,7 @@ def refine_context(
         kernels = find_examples(state, memory, start)
         context_items += fill_places(context_items, places, kernels, selector, start, top_n, pool_size)
         used_ids = {entry.item.id for entry in context_items}
-        unused = [card for card in cards if card.id not in used_ids and not is_known(card, start.candidate.code)]
+        unused = [card for card in cards if card.task is None and card.id not in used_ids and not is_known(card, start.candidate.code)]
         contractions = [family for family in needed_families(state.task) if family in CONTRACTIONS]
         context_items += as_reference(select_part_cards(contractions, unused, min(part_cards, MAX_PART_CARDS), PART_CARD_CHARS))
     return Context(stage=Stage.REFINE, start_point=start, items=tuple(context_items))

@@ -8,11 +8,11 @@ from math import log, sqrt, tanh
 from random import Random
 
 from evokernel.core.memory_ids import make_trace_id
+from evokernel.core.opportunities import addressed_cause
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, Stage
 from evokernel.core.state import State
 from evokernel.policies import refinement, retrieval
-from evokernel.policies.opportunities import addressed_cause
 
 Schedule = float | list[list[float]]
 EXPLORATION_RULES = ("epsilon", "optimistic", "thompson")
