@@ -53,6 +53,8 @@ def test_card_is_short_and_has_at_most_one_code_block(backend, card):
     assert item.title
     assert item.source
     assert item.family in ("", *FAMILIES)
+    assert set(item.families) <= set(FAMILIES)
+    assert item.family not in item.families
     assert len(item.text.splitlines()) <= 65
     assert len(item.text) <= 4000
     assert len(blocks) <= 1, "one card has one code block"

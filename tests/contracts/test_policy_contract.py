@@ -63,7 +63,8 @@ def test_contexts_are_well_formed(policy, tmp_path):
         attempts_by_id = {attempt.id: attempt for attempt in attempts}
         assert len(contexts) == 2 * STEPS
         for id, context in contexts.items():
-            items = [entry.item for entry in context.items]
+            assert all(not entry.item.text and not entry.item.code for entry in context.items if entry.role == "nothing")
+            items = [entry.item for entry in context.items if entry.role != "nothing"]
             assert len({item.id for item in items}) == len(items), "no item is shown twice"
             assert bank.get([item.id for item in items]) == items, "every shown item is in memory"
             assert all(entry.q is None for entry in context.items if entry.role == "api"), "api cards have no value"

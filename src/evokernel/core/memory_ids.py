@@ -1,8 +1,11 @@
-"""Ids of memory items that come from attempts: `run:task/n` is the trace of an attempt, `run:task/n/note` the note about it."""
+"""Ids of memory items that come from attempts: `run:task/n` is the trace of an attempt, `run:task/n/note` the note about it; and the ids
+of the choices to show nothing."""
 
 from __future__ import annotations
 
 NOTE_SUFFIX = "/note"
+NO_CARD, NO_KERNEL = "no-card", "no-kernel"
+"""Names of the choices to show no card, or no kernel, in a place of a context. They have values like items, but are not in memory."""
 
 
 def make_trace_id(run: str, attempt: str) -> str:
@@ -18,6 +21,17 @@ def make_note_id(trace: str) -> str:
 def is_note_id(id: str) -> bool:
     """Return whether an id is that of a note."""
     return id.endswith(NOTE_SUFFIX)
+
+
+def make_nothing_id(backend: str, name: str) -> str:
+    """Return the id under which the choice to show nothing has its values: `backend/no-card`."""
+    return f"{backend}/{name}"
+
+
+def is_nothing_id(id: str, backend: str = "") -> bool:
+    """Return whether an id is that of a choice to show nothing, for this backend if one is given."""
+    prefix, _, name = id.rpartition("/")
+    return name in (NO_CARD, NO_KERNEL) and backend in ("", prefix)
 
 
 def to_trace_id(id: str) -> str:

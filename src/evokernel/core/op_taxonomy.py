@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 CALLS_BY_KIND = {
     "activation": "celu elu gelu glu hardshrink hardsigmoid hardswish hardtanh leakyrelu logsigmoid mish prelu relu relu6 rrelu selu "
     "sigmoid silu softplus softshrink softsign swish tanh tanhshrink threshold",
@@ -30,3 +32,18 @@ KIND_BY_CALL = {word: kind for kind, words in CALLS_BY_KIND.items() for word in 
 """Kind of a call by its name in lower case without underscores: `nn.MaxPool2d` and `F.max_pool2d` are both `maxpool2d`."""
 PYTHON_BUILTINS = frozenset({"all", "any", "max", "min", "sum"})
 """Names that are Python built-ins unless a module or object precedes them."""
+CONTRACTIONS = frozenset({"matmul", "convolution", "attention", "recurrent"})
+"""Kinds that multiply matrices, where the matrix unit decides the latency."""
+PARTS_OF_KIND = {
+    "attention": ("matmul", "softmax"),
+    "convolution": ("matmul",),
+    "recurrent": ("matmul", "activation"),
+}
+"""Kinds of computation that a kernel of a kind also contains, though its source does not call them."""
+
+
+def list_needed_kinds(family: str, parts: Iterable[str]) -> list[str]:
+    """Return all kinds of computation in an operator with this family and these parts: contractions first, then in order of its source."""
+    own_kinds = list(dict.fromkeys([*parts, family]))
+    kinds = dict.fromkeys([*own_kinds, *(kind for own_kind in own_kinds for kind in PARTS_OF_KIND.get(own_kind, ()))])
+    return sorted((kind for kind in kinds if kind), key=lambda kind: kind not in CONTRACTIONS)

@@ -81,7 +81,7 @@ class MemoryStore(Protocol):
         """Return the k most similar items of this run's backend, most similar first, ties by age."""
 
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
-        """Return the value of each item; `ItemValue()` for items without updates. `scope` is "" (per item) or a family."""
+        """Return the value of each item; `ItemValue()` for items without updates. `scope` is "" (per item), a family or `cause:CAUSE`."""
 
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
         """Apply Q <- Q + alpha (r - Q) to each item (Eq. 4) and log it; a second call for the same attempt does nothing."""

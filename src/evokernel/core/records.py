@@ -18,7 +18,8 @@ Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
 TimedSize = Literal["laptop", "full"]
 """The size at which kernels are timed: one that any machine can run whole, or one of a real workload."""
 MemoryKind = Literal["api", "practice", "experience", "trace"]
-ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "variant", "api"]
+ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "variant", "api", "nothing"]
+"""`variant` occurs only in older journals. `nothing` marks the choice to show no item in a place (`Context.items`)."""
 
 
 class Record(BaseModel):
@@ -356,6 +357,10 @@ class MemoryItem(Record):
     """Id of the candidate, to find the same code in other runs."""
     shown_items: tuple[str, ...] = ()
     """Ids of the valued items that the generator was shown; `credit_decay` passes rewards back along them."""
+    causes: tuple[str, ...] = ()
+    """Causes of latency, as in `Opportunity.cause`: for a card, those it helps with; for a trace, those of its profile, largest first."""
+    families: tuple[str, ...] = ()
+    """For a card: families of operators that need it besides `family`."""
     apis: tuple[str, ...] = ()
     """For a card: names of the APIs it explains. Retrieval looks them up in code exactly."""
     always_include: bool = False
@@ -371,6 +376,15 @@ class ContextItem(Record):
     """The item with its text and code, as the bank had it at that moment."""
     q: float | None = None
     """Value Q; None for items without a value (API cards)."""
+    cause: str = ""
+    """The cause of latency that the item is meant to help with; empty if it was chosen for another reason."""
+    excerpt: str | None = None
+    """The lines that the prompt shows instead of the item's code; empty to show none of it, None to show all of it."""
+
+    @property
+    def shown_code(self) -> str:
+        """The code that the prompt shows."""
+        return self.item.code if self.excerpt is None else self.excerpt
 
 
 class Context(Record):
@@ -381,7 +395,8 @@ class Context(Record):
     start_point: Attempt | None = None
     """The feasible attempt to refine; None when drafting."""
     items: tuple[ContextItem, ...] = ()
-    """Memory items to show; prompts drop those of lowest value if they do not fit."""
+    """Memory items to show; prompts drop those of lowest value if they do not fit. An entry with the role `nothing` shows nothing: it
+    records that the policy preferred an empty place, so that this choice has a value too."""
     include_history: bool = True
     """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from evokernel.core import labels
-from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Stage, Task
+from evokernel.core.causes import CAUSES
+from evokernel.core.numeric_contract import error_limit as error_limit
+from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Profile, Stage, Task
 from evokernel.core.state import State
 from evokernel.llm.render import one_line
-from evokernel.reference.constants import FORWARD_CLASS
+from evokernel.reference.constants import FORWARD_CLASS, find_constants
 
 ROLE_LABELS = {
     "start": "start point",
@@ -20,9 +22,10 @@ ROLE_LABELS = {
     "practice": "good practice",
     "bottleneck": "advice for the start point's bottleneck",
     "variant": "another fast kernel",
-    "api": "API reference",
+    "api": "reference",
 }
 ROLE_ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant", "start", "child")
+MAX_OPPORTUNITY_ROWS, MAX_MOVE_CHARS, MAX_QUOTE_CHARS = 6, 400, 60
 MAX_DETAIL_CHARS = 3000
 MAX_ATTEMPT_LINES = 30
 MAX_RESULT_CHARS = 120
@@ -96,8 +99,68 @@ def item_heading(entry: ContextItem) -> str:
     word = "correct" if item.feasible else item.reason
     outcome = "" if word and word in item.title else describe_item_outcome(item)
     origin = f" (from {one_line(item.task, 80)})" if item.task and item.task not in item.title else ""
-    label = ROLE_LABELS[entry.role]
+    label = f"for {entry.cause}" if entry.cause else ROLE_LABELS[entry.role]
+    origin += " · excerpt" if entry.excerpt and entry.role != "child" and entry.excerpt != item.code else ""
     return f"{label[0].upper()}{label[1:]}: {one_line(item.title, 120)}{origin}" + (f" · {one_line(outcome, 120)}" if outcome else "")
+
+
+class OpportunityRow(NamedTuple):
+    """An opportunity as a row of a prompt's table."""
+
+    cause: str
+    meaning: str
+    line: str
+    gain: str
+    move: str
+
+
+def opportunity_rows(start: Attempt) -> list[OpportunityRow]:
+    """The largest opportunities of a start point, one row each, with text that cannot leave its cell."""
+    profile, lines = start.outcome.profile, [""]
+    if len(start.candidate.files) == 1:
+        lines += start.candidate.code.splitlines()
+    return [
+        OpportunityRow(
+            one_line(one.cause, 40),
+            CAUSES.get(one.cause, "see the next move"),
+            f"{one.line}{quote_in_cell(lines[one.line]) if one.line < len(lines) else ''}" if one.line else "–",
+            format_latency(one.gain_us),
+            one_line(one.summary, MAX_MOVE_CHARS).replace("|", "/") + (f" (card `{one_line(one.card, 60)}`)" if one.card else ""),
+        )
+        for one in (profile.opportunities[:MAX_OPPORTUNITY_ROWS] if profile else ())
+    ]
+
+
+def quote_in_cell(code: str) -> str:
+    """A line of code for the cell of a table, as `: code`; empty for an empty line."""
+    text = one_line(code, MAX_QUOTE_CHARS).replace("|", "/").replace("`", "'")
+    return f": `{text}`" if text else ""
+
+
+def describe_bottleneck(profile: Profile) -> str:
+    """The bottleneck of a kernel and the figures behind it, on two lines at most."""
+    figures = ", ".join(f"{name} {value:.4g}" for name, value in profile.figures.items())
+    return f"Bottleneck: {profile.bottleneck}. {one_line(profile.summary, 600)}" + (f"\nFigures: {figures}." if figures else "")
+
+
+def describe_varying_constants(task: Task) -> str:
+    """Which constants of the reference differ at other sizes, which never change, and whether the bench size is the largest."""
+    try:
+        constants = find_constants(ast.parse(task.source))
+    except SyntaxError:
+        constants = {}
+    overrides = {name: size for name, size in task.sizes.items() if name != "bench"}
+    varying = list(dict.fromkeys(name for size in overrides.values() for name in size))
+    fixed = [f"{name} = {value}" for name, value in constants.items() if name not in varying and name.isidentifier()]
+    is_largest = all(value <= constants.get(name, value) for size in overrides.values() for name, value in size.items())
+    names = ", ".join(name for name in varying if name.isidentifier())
+    sentences = [f"What varies: {names}." if names else "The extents of the arguments vary."]
+    sentences.append("Read them from the arguments and handle remainders.")
+    if fixed:
+        sentences.append(f"These never change, so the kernel may rely on them: {', '.join(fixed)}.")
+    if is_largest and constants:
+        sentences.append("No size is larger than in `bench`.")
+    return "\n".join(sentences)
 
 
 def strip_input_functions(source: str) -> str:
@@ -139,6 +202,12 @@ def item_rank(entry: ContextItem) -> int:
     if item.code and item.feasible:
         return 0
     return 1 if entry.role != "api" else 2 if item.always_include else 3
+
+
+def order_items(items: Sequence[ContextItem]) -> list[ContextItem]:
+    """The items in the order of a prompt: help with the causes of latency, cause by cause, then by role."""
+    causes = list(dict.fromkeys(entry.cause for entry in items if entry.cause))
+    return sorted(items, key=lambda entry: (causes.index(entry.cause) if entry.cause else len(causes), ROLE_ORDER.index(entry.role)))
 
 
 def has_example(items: Sequence[ContextItem]) -> bool:

@@ -54,6 +54,7 @@ class PromptBuilder:
         self.plugin: Backend = make_plugin("backend", backend)
         folder = plugin_folder("backend", backend) / "prompts"
         self.rules = folder / ("brief.md" if brief and (folder / "brief.md").exists() else "rules.md")
+        self.costs = folder / "costs.md"
         self.file = self.plugin.file_name
 
     def build_text(self, state: State, context: Context) -> str:
@@ -70,7 +71,7 @@ class PromptBuilder:
         items = self.select_items(candidates, free_tokens)
         code_tokens = free_tokens - sum(estimate_item_tokens(entry, self.is_brief) for entry in items)
         failed_code = self.select_failed_code(visible, context, items, code_tokens)
-        in_order = sorted(items, key=lambda entry: prompt_text.ROLE_ORDER.index(entry.role))
+        in_order = prompt_text.order_items(items)
         omitted = len(candidates) - len(items)
         text = render_prompt(PROMPTS_FOLDER / name, **variables, items=in_order, omitted_items=omitted, failed_code=failed_code)
         item_ids = {entry.item.id for entry in items}
@@ -118,6 +119,7 @@ class PromptBuilder:
             "task": task,
             "entry_point": entry_point,
             "rules": render_prompt(self.rules, task=task, entry_point=entry_point) if self.rules.exists() else "",
+            "costs": render_prompt(self.costs, task=task) if self.costs.exists() and not self.is_brief else "",
             "file": self.file,
             "language": language,
             "phrases": prompt_text,
@@ -144,7 +146,7 @@ class PromptBuilder:
         last = state.last_attempt
         if context.start_point or last is None or not last.outcome.failure or not last.candidate.files or (self.is_brief and items):
             return ""
-        is_shown = any(entry.item.id == last.memory_id or entry.item.code == last.candidate.code for entry in items)
+        is_shown = any(entry.shown_code == last.candidate.code for entry in items)
         return "" if is_shown or estimate_tokens(last.candidate.code) > free_tokens else last.candidate.code
 
 
@@ -155,13 +157,12 @@ def entry_symbol(entry_point: str) -> str:
 
 
 def items_to_show(context: Context) -> tuple[ContextItem, ...]:
-    """The context's items without the trace of the start point, which the prompt shows anyway."""
+    """The context's items without the choice to show nothing and without the trace of the start point, which the prompt shows anyway."""
     start = context.start_point
+    items = tuple(entry for entry in context.items if entry.role != "nothing")
     if start is None:
-        return context.items
-    return tuple(
-        s for s in context.items if s.item.id != start.memory_id and not (s.role == "start" and s.item.code == start.candidate.code)
-    )
+        return items
+    return tuple(s for s in items if s.item.id != start.memory_id and not (s.role == "start" and s.item.code == start.candidate.code))
 
 
 def fit_items(items: Sequence[ContextItem], free_tokens: int) -> FittedItems:
@@ -199,7 +200,7 @@ def estimate_item_tokens(entry: ContextItem, brief: bool = False) -> int:
         text = item.text[:300] if item.feasible is False else ""
         reference = prompt_text.strip_input_functions(item.key)
         return estimate_tokens(prompt_text.item_heading(entry) + text + reference + item.code) + 32
-    return estimate_tokens(prompt_text.item_heading(entry) + item.text + item.code) + 12
+    return estimate_tokens(prompt_text.item_heading(entry) + item.text + entry.shown_code) + 12
 
 
 def estimate_tokens(text: str) -> int:

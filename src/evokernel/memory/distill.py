@@ -41,7 +41,8 @@ def distill(task: Task, attempt: Attempt, earlier: Sequence[Attempt] = ()) -> li
         source=f"{attempt.run}/{attempt.id}",
         parent=make_trace_id(attempt.run, attempt.start_point) if attempt.start_point else "",
         candidate=attempt.candidate.id if attempt.candidate.files else "",
-        shown_items=tuple(ref.id for ref in attempt.shown_items if ref.role != "api"),
+        causes=tuple(dict.fromkeys(opportunity.cause for opportunity in profile.opportunities)) if profile else (),
+        shown_items=tuple(ref.id for ref in attempt.shown_items if ref.role not in ("api", "nothing")),
     )
     note = {"id": make_note_id(attempt.memory_id), "kind": "experience", "text": lesson_text(attempt, earlier)}
     has_trace = attempt.candidate.files and not is_quarantined(attempt)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast, get_args
 
+from evokernel.core.causes import CAUSES
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean, plugin_folder
 from evokernel.core.records import MemoryItem, MemoryKind
 
 REQUIRED_KEYS = {"kind", "title", "source"}
-ALLOWED_KEYS = sorted(REQUIRED_KEYS | {"bottleneck", "apis", "family", "always_include", "task"})
+ALLOWED_KEYS = sorted(REQUIRED_KEYS | {"bottleneck", "causes", "apis", "family", "families", "always_include", "task"})
 """`task` names the task that the card's code solves. Only tests read it: they verify the code like a candidate."""
 
 
@@ -35,9 +36,16 @@ def load_card(path: Path, backend: str) -> MemoryItem:
         family=meta.get("family", ""),
         bottleneck=meta.get("bottleneck", ""),
         source=meta["source"],
-        apis=tuple(name.strip() for name in meta.get("apis", "").split(",") if name.strip()),
+        causes=split_names(meta.get("causes", "")),
+        families=split_names(meta.get("families", "")),
+        apis=split_names(meta.get("apis", "")),
         always_include=meta.get("always_include") == "true",
     )
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """The names of a list that is separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def split_front_matter(text: str) -> tuple[list[str], str]:
@@ -69,6 +77,8 @@ def parse_front_matter(lines: list[str]) -> dict[str, str]:
         raise ValueError(f"front matter lacks {', '.join(missing)}")
     if meta["kind"] not in get_args(MemoryKind):
         raise ValueError(f"kind '{meta['kind']}' must be one of {', '.join(get_args(MemoryKind))}")
+    if unknown := [cause for cause in split_names(meta.get("causes", "")) if cause not in CAUSES]:
+        raise ValueError(f"unknown cause '{unknown[0]}'{did_you_mean(unknown[0], list(CAUSES))}; allowed are: {', '.join(CAUSES)}")
     if meta.get("always_include", "false") not in ("true", "false"):
         raise ValueError(f"always_include '{meta['always_include']}' must be true or false")
     return meta

@@ -6,7 +6,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, Stage
 from evokernel.core.state import State
-from evokernel.policies import retrieval
+from evokernel.policies import cards
 
 
 class PassKPolicy:
@@ -18,14 +18,14 @@ class PassKPolicy:
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Return a draft context; it is the same for every attempt."""
         state_without_attempts = State(task=state.task, round=state.round)
-        cards = retrieval.select_api_cards(state_without_attempts, memory, (), 0) if self.static_cards else []
+        reference = cards.select_draft_cards(state_without_attempts, memory, (), 0) if self.static_cards else []
         demonstrations = memory.get([self.demonstration]) if self.demonstration else []
         if self.demonstration and not demonstrations:
             raise UserError(
                 f"policy.demonstration '{self.demonstration}' is not an item of this memory bank. "
                 "List the item ids with: evokernel memory list"
             )
-        items = (*cards, *(ContextItem(role=item.kind, item=item) for item in demonstrations))
+        items = (*reference, *(ContextItem(role=item.kind, item=item) for item in demonstrations))
         return Context(stage=Stage.DRAFT, include_history=False, items=items)
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:

@@ -1,27 +1,26 @@
-"""Building blocks for contexts: search the memory, pick items by value, and assemble draft and refinement contexts."""
+"""Building blocks for contexts: search the memory, pick items by value, and assemble draft contexts."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from random import Random
 
 from evokernel.core.memory_ids import make_note_id
 from evokernel.core.protocols import MemoryStore, SearchHit
-from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, MemoryKind, Stage
+from evokernel.core.records import Context, ContextItem, ItemRole, MemoryItem, MemoryKind, Stage
 from evokernel.core.state import State
+from evokernel.policies.cards import select_draft_cards
+from evokernel.policies.excerpts import MAX_EXCERPT_LINES, list_code_names, make_excerpt, make_failure_excerpt
 
 SEARCH_FACTORS = (16, 64, 256)
 """Search hits requested per slot. The search widens until it covers enough tasks, because all attempts on one task are equally similar."""
-MAX_CARDS = 256
-MAX_CHILDREN = 3
 ITEMS_PER_TURN = 2
 """Items of one task (one success and one failure) that a diverse pool takes before the next task's; more if there are few tasks."""
-AUXILIARY_ROLES: tuple[ItemRole, ...] = ("trace", "practice", "bottleneck", "variant")
-"""Roles of the items that a refinement context shows in addition to the start point and its children; the slots cycle through them."""
+MAX_EXAMPLE_LINES = 100
+"""Lines of the first correct kernel in a draft; the other kernels share MAX_EXCERPT_LINES."""
 
 ValueFunction = Callable[[Sequence[str]], Mapping[str, float]]
 """Q of each item by id. An item that is missing from the result has no value."""
@@ -42,6 +41,12 @@ class Selector:
     """Addition for an item that shows a correct kernel."""
     exploration_bonus: ValueFunction = lambda ids: {}
     """Addition that only influences the choice; the recorded value of a shown item does not include it."""
+    cause_values: Callable[[str], ValueFunction] | None = None
+    """Q of each item for one cause of latency; None if values do not depend on causes."""
+
+    def for_cause(self, cause: str) -> Selector:
+        """Return the selector for items that are to help with a cause of latency."""
+        return replace(self, q_values=self.cause_values(cause)) if self.cause_values and cause else self
 
     def pick_items(self, pool: Sequence[MemoryItem], n: int) -> list[MemoryItem]:
         """Pick n items, or all items of a smaller pool. The pool is ordered by similarity."""
@@ -85,52 +90,35 @@ def outcome_label(item: MemoryItem) -> str:
     return "correct" if item.feasible else item.reason or item.kind
 
 
-def draft_context(state: State, memory: MemoryStore, selector: Selector, top_n: int, pool_size: int, api_cards: int) -> Context:
-    """Build a draft context: experiences and traces picked by value, API cards picked by `select_api_cards`.
+def draft_context(
+    state: State, memory: MemoryStore, selector: Selector, top_n: int, pool_size: int, api_cards: int, part_cards: int = 0
+) -> Context:
+    """Build a draft context: experiences and traces picked by value, reference cards picked by `select_draft_cards`.
 
     With a diversity penalty, the pool also contains failures and covers all operator families of the task.
     """
     mix_outcomes = selector.diversity_penalty > 0
     pool = retrieve_nearest(state, memory, pool_size, ("experience", "trace"), max_per_task=top_n, mix_outcomes=mix_outcomes)
     picks = selector.pick_items(pool, top_n)
+    cards = select_draft_cards(state, memory, picks, api_cards, part_cards)
     context_items = [entry for item in picks for entry in selector.to_context_items(item.kind, [item])]
-    return Context(stage=Stage.DRAFT, items=(*select_api_cards(state, memory, picks, api_cards), *context_items))
+    return Context(stage=Stage.DRAFT, items=(*cards, *shorten_examples(context_items, [entry.item for entry in cards])))
 
 
-def refine_context(state: State, memory: MemoryStore, selector: Selector, start: Attempt, top_n: int, pool_size: int) -> Context:
-    """Build a refinement context: the start point, earlier refinements of it, and `top_n` auxiliary items whose roles take turns."""
-    context_items = selector.to_context_items("start", memory.get([start.memory_id]))
-    context_items += selector.to_context_items("child", find_children(state, memory, start))
-    per_role = -(-pool_size // len(AUXILIARY_ROLES))
-    pools = auxiliary_pools(state, memory, start, per_role, top_n) if top_n else {}
-    for turn in range(top_n):
-        used_ids = {entry.item.id for entry in context_items}
-        first = turn % len(AUXILIARY_ROLES)
-        for role in AUXILIARY_ROLES[first:] + AUXILIARY_ROLES[:first]:
-            candidates = [item for item in pools[role] if item.id not in used_ids]
-            if candidates:
-                context_items += selector.to_context_items(role, selector.pick_items(candidates, 1))
-                break
-    return Context(stage=Stage.REFINE, start_point=start, items=tuple(context_items))
-
-
-def auxiliary_pools(state: State, memory: MemoryStore, start: Attempt, k: int, max_per_task: int) -> dict[ItemRole, list[MemoryItem]]:
-    """Return at most k candidate items for each auxiliary role of a refinement context."""
-    profile = start.outcome.profile
-    kinds: tuple[MemoryKind, ...] = ("practice", "experience", "trace")
-    same_bottleneck = retrieve_nearest(state, memory, k, kinds, max_per_task, bottleneck=profile.bottleneck) if profile else []
-    similar = retrieve_nearest(state, memory, 4 * k, ("trace",), max_per_task, feasible=True)
-    # Complementary fast variants: other start points of this task, then the fastest kernels of similar tasks.
-    others = sorted(
-        (a for a in state.start_points if a.id not in (start.id, start.start_point)), key=lambda a: a.outcome.latency_us or float("inf")
-    )
-    own_variants = memory.get([attempt.memory_id for attempt in others[: max(1, k // 2)]])
-    return {
-        "trace": similar[:k],
-        "practice": prioritize_family(search_cards(state, memory, "practice"), state.task.family, k),
-        "bottleneck": same_bottleneck,
-        "variant": [*own_variants, *sorted(similar, key=lambda item: -(item.speedup or 0.0))][:k],
-    }
+def shorten_examples(entries: Sequence[ContextItem], cards: Sequence[MemoryItem]) -> list[ContextItem]:
+    """Show much of the first correct kernel, of further ones the lines that use what the cards explain, of failures the lines at fault."""
+    names = list(dict.fromkeys(name for card in cards for name in card.apis or list_code_names(card.text)))
+    main_example = next((entry for entry in entries if entry.item.code and entry.item.feasible), None)
+    max_lines = MAX_EXCERPT_LINES // max(1, sum(bool(entry.item.code) for entry in entries) - 1)
+    shortened = []
+    for entry in entries:
+        item = entry.item
+        lines = MAX_EXAMPLE_LINES if entry is main_example else max_lines
+        if item.code:
+            excerpt = make_excerpt(item.code, names, lines) if item.feasible else make_failure_excerpt(item.code, item.text, lines)
+            entry = entry.model_copy(update={"excerpt": None if excerpt == item.code else excerpt})
+        shortened.append(entry)
+    return shortened
 
 
 def retrieve_nearest(
@@ -202,43 +190,3 @@ def interleave_outcomes(group: Sequence[MemoryItem]) -> list[MemoryItem]:
     ranking = rank_items(group)
     pairs = zip_longest((item for item in ranking if item.feasible), (item for item in ranking if not item.feasible))
     return [item for pair in pairs for item in pair if item]
-
-
-def find_children(state: State, memory: MemoryStore, start: Attempt) -> list[MemoryItem]:
-    """Return the latest refinements of a start point, newest last; an attempt without code is represented by its note."""
-    refinements = [attempt for attempt in state.attempts if attempt.start_point == start.id][-MAX_CHILDREN:]
-    items = [memory.get([attempt.memory_id, make_note_id(attempt.memory_id)])[:1] for attempt in refinements]
-    return [item for pair in items for item in pair]
-
-
-def select_api_cards(state: State, memory: MemoryStore, retrieved: Collection[MemoryItem], count: int) -> list[ContextItem]:
-    """Select API cards, which have no value: the backend's static cards, then `count` others.
-
-    The others are cards whose APIs occur in the retrieved code or in the last attempt, then cards by family and similarity.
-    """
-    cards = search_cards(state, memory, "api")
-    code = "\n".join([*(item.code for item in retrieved), state.last_attempt.candidate.code if state.last_attempt else ""])
-    others = [card for card in cards if not card.always_include]
-    in_code = [card for card in others if any(contains_identifier(name, code) for name in card.apis)]
-    # One slot is reserved for the most similar card, so that an API that no kernel uses yet can still be shown.
-    picks = in_code[: max(count - 1, min(count, 1))]
-    picked_ids = {card.id for card in picks}
-    picks += prioritize_family([card for card in others if card.id not in picked_ids], state.task.family, count - len(picks))
-    return [ContextItem(role="api", item=card) for card in [*(card for card in cards if card.always_include), *picks]]
-
-
-def search_cards(state: State, memory: MemoryStore, kind: MemoryKind) -> list[MemoryItem]:
-    """Return the backend's cards of one kind, most similar to the task first."""
-    return [hit.item for hit in memory.search(state.task.source, MAX_CARDS, (kind,))]
-
-
-def prioritize_family(cards: Sequence[MemoryItem], family: str, k: int) -> list[MemoryItem]:
-    """Return k cards: cards on the task's family first, in at most half of the slots, then the others in their order."""
-    first = [card for card in cards if family and card.family == family][: -(-k // 2)]
-    first_ids = {card.id for card in first}
-    return [*first, *(card for card in cards if card.id not in first_ids)][:k]
-
-
-def contains_identifier(name: str, code: str) -> bool:
-    """Return whether an API name occurs in code as a complete word."""
-    return name in code and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", code) is not None

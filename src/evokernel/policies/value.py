@@ -8,13 +8,15 @@ from math import log, sqrt, tanh
 from random import Random
 
 from evokernel.core.memory_ids import make_trace_id
+from evokernel.core.opportunities import addressed_cause
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, Stage
 from evokernel.core.state import State
-from evokernel.policies import retrieval
+from evokernel.policies import refinement, retrieval
 
 Schedule = float | list[list[float]]
 EXPLORATION_RULES = ("epsilon", "optimistic", "thompson")
+VALUE_SCOPES = ("item", "family", "bottleneck")
 CREDIT_DEPTH = 3
 """Number of generations back that `credit_decay` passes a reward."""
 
@@ -49,12 +51,15 @@ class ValuePolicy:
 
     Retrieval
         `top_n` (N): valued items in a context. `pool_factor` (lambda): size of the candidate pool in multiples of `top_n`; a number or a
-        schedule [[round, value], ...]. `api_cards`: API cards in a draft.
+        schedule [[round, value], ...]. `part_cards`: most cards on the parts of the operator (12 cost about 9,000 characters; a refinement
+        has at most 8). `api_cards`: further API cards in a draft.
     Values
         `alpha`: learning rate of Eq. 4. `q0_draft`, `q0_refine`: initial values; with `q0_draft = 1` an item counts as good until a draft
         that showed it fails. `prior_visits`: drafting values are means that are pulled towards q0 as if by this many visits, because the
         success of a draft says little about each item that it showed (0: Eq. 4 with a constant alpha).
         `value_scope = "family"`: an item has a value per task family, pulled towards its overall value as if by `shrinkage_visits` visits.
+        `value_scope = "bottleneck"`: in refining, an item has a value per cause of latency in the same way; a reward counts for the cause
+        that the refinement addressed.
         `credit_decay`: share of the learning rate that each earlier generation receives, that is the items shown to the generator of a
         shown item (0: off).
     Choice
@@ -73,6 +78,7 @@ class ValuePolicy:
         top_n: int = 4,
         pool_factor: Schedule = 4,
         api_cards: int = 3,
+        part_cards: int = 12,
         epsilon: float = 0.05,
         epsilon_end: float = 0.02,
         alpha: float = 0.3,
@@ -94,12 +100,12 @@ class ValuePolicy:
         budget: int = 30,
         seed: int = 0,
     ) -> None:
-        require("top_n, api_cards and warmup cannot be negative", min(top_n, api_cards, warmup) >= 0)
+        require("top_n, api_cards, part_cards and warmup cannot be negative", min(top_n, api_cards, part_cards, warmup) >= 0)
         require(
             f"epsilon = {epsilon} and epsilon_end = {epsilon_end} must lie between 0 and 1", 0 <= epsilon <= 1 and 0 <= epsilon_end <= 1
         )
         require(f"alpha = {alpha} must be above 0 and at most 1", 0 < alpha <= 1)
-        require(f"value_scope = '{value_scope}' must be 'item' or 'family'", value_scope in ("item", "family"))
+        require(f"value_scope = '{value_scope}' must be one of {', '.join(VALUE_SCOPES)}", value_scope in VALUE_SCOPES)
         require("shrinkage_visits, sigma_floor and clip must be above 0", min(shrinkage_visits, sigma_floor, clip) > 0)
         require(f"exploration = '{exploration}' must be one of {', '.join(EXPLORATION_RULES)}", exploration in EXPLORATION_RULES)
         not_negative = {
@@ -113,10 +119,10 @@ class ValuePolicy:
         for name, value in not_negative.items():
             require(f"{name} = {value} cannot be negative", value >= 0)
         require(f"credit_decay = {credit_decay} must be 0, or at least 0.01 and below 1", credit_decay == 0 or 0.01 <= credit_decay < 1)
-        self.top_n, self.api_cards, self.pool_schedule = top_n, api_cards, parse_schedule(pool_factor)
+        self.top_n, self.api_cards, self.part_cards, self.pool_schedule = top_n, api_cards, part_cards, parse_schedule(pool_factor)
         self.epsilon, self.epsilon_end, self.alpha = epsilon, epsilon_end, alpha
         self.q0 = {Stage.DRAFT: q0_draft, Stage.REFINE: q0_refine}
-        self.by_family, self.shrinkage_visits, self.latency_weight = value_scope == "family", shrinkage_visits, latency_weight
+        self.value_scope, self.shrinkage_visits, self.latency_weight = value_scope, shrinkage_visits, latency_weight
         self.prior_visits, self.similarity_weight = prior_visits, similarity_weight
         self.success_bonus, self.diversity_penalty = success_bonus, diversity_penalty
         self.exploration, self.exploration_scale, self.credit_decay = exploration, exploration_scale, credit_decay
@@ -125,15 +131,22 @@ class ValuePolicy:
         self.normalizers: dict[str, RewardNormalizer] = {}
         """Statistics of the refinement rewards, per backend."""
 
+    @property
+    def by_cause(self) -> bool:
+        """Whether items have a value per cause of latency."""
+        return self.value_scope == "bottleneck"
+
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Draft until a kernel is feasible, then refine a start point chosen by Q2."""
         stage = Stage.REFINE if state.start_points else Stage.DRAFT
         random = Random(f"{self.seed}/{state.next_id}")
+        family = state.task.family if self.value_scope == "family" else ""
         selector = retrieval.Selector(
-            q_values=lambda ids: self.q_values(ids, stage, state.task.family, memory),
+            q_values=lambda ids: self.q_values(ids, stage, family, memory),
             random=random,
             epsilon=self.current_epsilon(len(state.attempts)) if self.exploration == "epsilon" else 0.0,
             exploration_bonus=lambda ids: self.exploration_bonus(ids, stage, memory, random),
+            cause_values=(lambda cause: lambda ids: self.q_values(ids, stage, cause_scope(cause), memory)) if self.by_cause else None,
         )
         pool_size = max(self.top_n, round(self.top_n * self.current_pool_factor(state.round)))  # K = lambda N
         if stage is Stage.DRAFT:
@@ -143,9 +156,9 @@ class ValuePolicy:
                 similarity_weight=self.similarity_weight,
                 success_bonus=self.success_bonus,
             )
-            return retrieval.draft_context(state, memory, selector, self.top_n, pool_size, self.api_cards)
+            return retrieval.draft_context(state, memory, selector, self.top_n, pool_size, self.api_cards, self.part_cards)
         start = self.choose_start_point(state, memory, selector)
-        return retrieval.refine_context(state, memory, selector, start, self.top_n, pool_size)
+        return refinement.refine_context(state, memory, selector, start, self.top_n, pool_size, self.part_cards)
 
     def choose_start_point(self, state: State, memory: MemoryStore, selector: retrieval.Selector) -> Attempt:
         """Choose p in P(x) by Q2 in this state; ties go to the fastest kernel.
@@ -166,7 +179,7 @@ class ValuePolicy:
         return attempts_by_id[picks[0].id] if picks else fastest_first[0]
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
-        """Apply Eq. 4 to every valued item that the prompt showed, and to the start point."""
+        """Apply Eq. 4 to every valued item that the prompt showed, to the choice to show nothing, and to the start point."""
         reward = attempt.reward
         if attempt.stage is Stage.REFINE:
             normalizer = RewardNormalizer(self.warmup, self.sigma_floor, self.clip)
@@ -174,10 +187,17 @@ class ValuePolicy:
         rewards = {ref.id: reward for ref in attempt.shown_items if ref.role != "api"}
         if attempt.start_point:
             rewards[make_trace_id(attempt.run, attempt.start_point)] = reward
-        for scope in ("", state.task.family) if self.by_family and state.task.family else ("",):
+        for scope in dict.fromkeys(("", self.learning_scope(state, attempt))):
             self.apply_update(attempt, rewards, memory, scope=scope)
         for depth, ids in enumerate(self.ancestor_items(list(rewards), memory), start=1):
             self.apply_update(attempt, dict.fromkeys(ids, reward), memory, self.credit_decay**depth)
+
+    def learning_scope(self, state: State, attempt: Attempt) -> str:
+        """Return the scope that learns from an attempt besides the overall values: its family, or the cause that it addressed."""
+        if self.value_scope == "family":
+            return state.task.family
+        start = next((earlier for earlier in state.attempts if earlier.id == attempt.start_point), None) if self.by_cause else None
+        return cause_scope(addressed_cause(start.outcome, attempt.outcome)) if start else ""
 
     def apply_update(
         self, attempt: Attempt, rewards: Mapping[str, float], memory: MemoryStore, share: float = 1.0, scope: str = ""
@@ -218,14 +238,14 @@ class ValuePolicy:
         widths = {id: self.exploration_scale / sqrt(1 + value.visits) for id, value in memory.values(ids, stage).items()}
         return widths if self.exploration == "optimistic" else {id: random.gauss(0, width) for id, width in widths.items()}
 
-    def q_values(self, ids: Sequence[str], stage: Stage, family: str, memory: MemoryStore) -> Mapping[str, float]:
-        """Return Q(s, m) of each item."""
+    def q_values(self, ids: Sequence[str], stage: Stage, scope: str, memory: MemoryStore) -> Mapping[str, float]:
+        """Return Q(s, m) of each item: overall, or in a scope (a family or a cause), pulled towards the overall value."""
         overall = {id: value.q + self.q0[stage] * self.prior_weight(stage, value.visits) for id, value in memory.values(ids, stage).items()}
-        if not (self.by_family and family):
+        if self.value_scope == "item" or not scope:
             return overall
-        in_family = memory.values(ids, stage, scope=family)
+        in_scope = memory.values(ids, stage, scope=scope)
         pull = self.shrinkage_visits
-        return {id: (v.visits * v.q + pull * overall[id]) / (v.visits + pull) for id, v in in_family.items()}
+        return {id: (v.visits * v.q + pull * overall[id]) / (v.visits + pull) for id, v in in_scope.items()}
 
     def current_epsilon(self, attempts: int) -> float:
         """Epsilon after this number of attempts on the task."""
@@ -235,6 +255,11 @@ class ValuePolicy:
     def current_pool_factor(self, round: int) -> float:
         """Lambda in a round: the value of the last schedule step that has begun."""
         return next((value for first_round, value in reversed(self.pool_schedule) if first_round <= round), self.pool_schedule[0][1])
+
+
+def cause_scope(cause: str) -> str:
+    """Return the scope of the values for a cause of latency; families have no prefix. Empty if the cause is unknown."""
+    return f"cause:{cause}" if cause else ""
 
 
 def latency_gap(start: Attempt, best: Attempt) -> float:

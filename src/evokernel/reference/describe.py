@@ -6,14 +6,13 @@ import ast
 from collections.abc import Mapping
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import Signature, Task
+from evokernel.core.numeric_contract import default_tolerance
+from evokernel.core.records import Task
 from evokernel.reference.constants import find_constants, remove_assignment, rewrite_constants
 from evokernel.reference.degenerate_solutions import Tolerance, draw_samples, find_trivial_solutions
 from evokernel.reference.measure import is_finite, measure_shapes, measure_size
 from evokernel.reference.module import Reference, outputs_differ
 from evokernel.reference.sizes import derive_size_classes, make_layout
-
-HALF = ("float16", "bfloat16")
 
 
 def describe_task(source: str, name: str) -> Task:
@@ -69,14 +68,6 @@ def enlarge_task(task: Task, name: str, full: Mapping[str, int]) -> Task:
     smaller = {label: {**kept, **overrides} for label, overrides in task.sizes.items() if label != "bench"}
     sizes = {"bench": {}, "laptop": kept, **smaller}
     return task.model_copy(update={"source": source, "signature": measurement.signature, "work": measurement.work, "sizes": sizes})
-
-
-def default_tolerance(signature: Signature) -> float:
-    """Return the tolerance for the coarsest output dtype; if all tensors are float64, a float32 computation must not pass."""
-    if any(tensor.dtype in HALF for tensor in signature.outputs):
-        return 1e-2
-    floats = {t.dtype for t in (*signature.inputs, *signature.params, *signature.outputs) if "float" in t.dtype}
-    return 1e-9 if floats == {"float64"} else 1e-4
 
 
 def declared_tolerance(reference: Reference, constant: str, default: float) -> float:

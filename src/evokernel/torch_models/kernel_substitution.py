@@ -18,12 +18,13 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from evokernel.core.backend import Array
 from evokernel.core.environment import describe_hardware
 from evokernel.core.errors import CandidateError, InfraError, UserError
+from evokernel.core.numeric_contract import default_tolerance
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Task, Work
 from evokernel.core.run import Run
 from evokernel.engine.jobs import make_job
 from evokernel.reference.arrays import from_array, to_array
-from evokernel.reference.describe import declared_tolerance, default_tolerance
+from evokernel.reference.describe import declared_tolerance
 from evokernel.reference.module import Reference, Sample
 from evokernel.reference.signature import make_signature
 from evokernel.reports import metrics

@@ -7,13 +7,21 @@ stay far below that limit; fewer bits in intermediate values exceed it (docs/adr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
+from evokernel.core.numeric_contract import (
+    EPSILON,
+    HALVES,
+    KAPPA_HALF,
+    MIN_ERROR_EPSILONS,
+    MIN_ERROR_EPSILONS_HALF,
+    default_tolerance,
+    max_error_multiple,
+)
 from evokernel.core.records import Task
 from evokernel.verify.compare import FLOATS, ExpectedOutput, ToleranceRule, ValueRange, compute_rms, decode_values
 
@@ -21,14 +29,8 @@ if TYPE_CHECKING:
     from evokernel.reference.float64_reference import Float64Result
     from evokernel.reference.module import NamedTensor, Reference, Sample
 
-KAPPA, KAPPA_HALF, BASE_REDUCTION_LENGTH = 64.0, 4.0, 512
-"""The allowed multiple of the reference's error, for reductions up to this length; beyond it grows with the square root of the length."""
-MIN_ERROR_EPSILONS, MIN_ERROR_EPSILONS_HALF = 0.25, 0.5
-"""The reference's error counts as at least this many epsilons of the output type, because it may be small by chance."""
 MAX_REFERENCE_ERROR, MAX_REFERENCE_ERROR_HALF = 0.01, 0.25
 """Inputs on which the reference itself errs by more than this cannot verify a kernel."""
-EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-HALVES = ("float16", "bfloat16")
 PAPER_RULE = ToleranceRule(atol=1e-2, rtol=1e-2, atol_unit=1.0)
 """|actual - reference| <= 0.01 + 0.01 |reference|, as in many published benchmarks."""
 ROUNDING_STEPS = (1.0, 2.0, 4.0) * 8
@@ -129,7 +131,7 @@ class Tolerance:
         from evokernel.reference.float64_reference import run_with_perturbed_inputs
 
         arrays = to_arrays(named)
-        kappa = KAPPA * max(1.0, sqrt((exact.reduction_length if exact else 1.0) / BASE_REDUCTION_LENGTH))
+        kappa = max_error_multiple(exact.reduction_length if exact else 1.0)
         max_error = MAX_REFERENCE_ERROR_HALF if self.is_half or (exact is not None and exact.rounds_to_half) else MAX_REFERENCE_ERROR
         moved_outputs = run_with_perturbed_inputs(reference, sample, named, sample.seed) if kind not in ("own", "nonfinite") else None
         moved_arrays: Sequence[Array | None] = to_arrays(moved_outputs) if moved_outputs else [None] * len(arrays)
@@ -159,14 +161,12 @@ class Tolerance:
             raise UnsuitableInputs(kind)
         if self.is_half:
             return self.make_rule(array, kind, KAPPA_HALF * max(error, MIN_ERROR_EPSILONS_HALF * EPSILON[array.dtype]))
-        kappa = KAPPA * max(1.0, sqrt(self.task.work.reduction_length / BASE_REDUCTION_LENGTH))
+        kappa = max_error_multiple(self.task.work.reduction_length)
         return self.make_rule(array, kind, kappa * max(error, MIN_ERROR_EPSILONS * EPSILON[array.dtype]))
 
     def make_rule(self, array: Array, kind: str, error_share: float | None) -> ToleranceRule:
         """Combine both tolerances: the smaller on a task's own inputs; the larger on other inputs, or if the task asks for an unusually
         wide one."""
-        from evokernel.reference.describe import default_tolerance
-
         default = default_tolerance(self.task.signature) * (1 + 1e-9)
         is_wide = max(self.task.atol, self.task.rtol) > default
         return ToleranceRule(self.task.atol, self.task.rtol, error_share, "max" if is_wide or kind != "own" else "min")

@@ -168,7 +168,11 @@ def render_attempt(
     """One attempt: gates, profile, context, prompt, reply and kernel."""
     attempt = result.attempts[selected]
     bank = run_index.bank_key(run_tail)
-    shown_items = [(ref, links.url_for("item", bank=bank, id=ref.id) if bank else "") for ref in attempt.shown_items]
+    has_page = [bool(bank) and ref.role != "nothing" for ref in attempt.shown_items]
+    shown_items = [
+        (ref, links.url_for("item", bank=bank, id=ref.id) if is_linked else "")
+        for ref, is_linked in zip(attempt.shown_items, has_page, strict=True)
+    ]
     reevaluation = result.reevaluations.get(attempt.id)
     files = [TextBlock(name, *truncate(body)) for name, body in sorted(attempt.candidate.files.items())]
     return render_part(

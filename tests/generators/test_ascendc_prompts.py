@@ -1,0 +1,134 @@
+"""Prompts for operators with matrix products on `ascendc`, from cards and opportunities to the text, compared with golden files."""
+
+import pytest
+from prompt_cases import assert_golden
+
+from evokernel.core.plugins import make_plugin, plugin_folder
+from evokernel.core.records import Attempt, Candidate, GateResult, MemoryItem, Opportunity, Outcome, Profile, Stage
+from evokernel.core.state import State
+from evokernel.generators.prompting import PromptBuilder
+from evokernel.memory.bank import Bank
+from evokernel.memory.distill import distill
+from evokernel.memory.seed_cards import load_seed_cards
+from evokernel.tasks.loader import load_tasks
+
+TASKS = ("level2/linear_dropout_softmax", "attention/causal")
+MATRIX_CARDS = {"matmul-object", "matmul-tiling", "matmul-tiles", "workspace", "sync-all"}
+START_CODE = (plugin_folder("backend", "ascendc") / "samples" / "good" / "kernel.asc").read_text()
+PROFILE = Profile(
+    bottleneck="vector",
+    summary="The vector unit is busy 97 % of 183.2 us.",
+    figures={"vector_percent": 97.0},
+    opportunities=(
+        Opportunity(
+            cause="product_on_vector",
+            gain_us=174.1,
+            line=61,
+            summary="The product takes 176 us on the vector unit, about 9 us on the cube: use Matmul.",
+            card="matmul-object",
+        ),
+        Opportunity(cause="no_overlap", gain_us=12.4, line=55, summary="Copies wait for the vector unit: use two buffers."),
+        Opportunity(cause="launch", gain_us=2.0, summary="The fixed cost of the launch."),
+    ),
+)
+FILLER = "// filler"
+EXAMPLE = MemoryItem(
+    id="earlier:level1/matmul_square/3",
+    kind="trace",
+    backend="ascendc",
+    title="matmul · level1/matmul_square · refined: correct, 7.1 us",
+    text="Correct, 7.1 us.",
+    code="\n".join(
+        [*[FILLER] * 80, "Matmul<AType, BType, CType> mm;", "REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm);", *[FILLER] * 80]
+    ),
+    key="def forward(self, a, b):\n    return a @ b",
+    task="level1/matmul_square",
+    family="matmul",
+    feasible=True,
+    latency_us=7.1,
+    speedup=0.85,
+)
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ascendc") / "bank.db"
+    with Bank.open(path, make_plugin("embedder", "hash"), backend="ascendc", run="r") as bank:
+        bank.add(load_seed_cards("ascendc"))
+        yield bank
+
+
+@pytest.fixture(scope="module")
+def bank_with_kernels(tmp_path_factory):
+    """A bank with one useful kernel, and kernels that must never be examples: one slow, one for an operator with an easy baseline."""
+    path = tmp_path_factory.mktemp("kernels") / "bank.db"
+    with Bank.open(path, make_plugin("embedder", "hash"), backend="ascendc", run="r") as bank:
+        bank.add(load_seed_cards("ascendc"))
+        slow = {"id": "earlier:level1/matmul_batched/1", "task": "level1/matmul_batched", "speedup": 0.07}
+        unrelated = {
+            "id": "earlier:mhc/sinkhorn_knopp/2",
+            "task": "mhc/sinkhorn_knopp",
+            "family": "softmax",
+            "speedup": 13.0,
+            "code": "Exp();",
+        }
+        bank.add([EXAMPLE, EXAMPLE.model_copy(update=slow), EXAMPLE.model_copy(update=unrelated)])
+        yield bank
+
+
+def find_task(id):
+    return next(task for task in load_tasks(id) if task.id == id)
+
+
+def make_policy():
+    return make_plugin("policy", "value", epsilon=0.0, epsilon_end=0.0)
+
+
+def make_start(task):
+    gates = tuple(GateResult(gate=gate, passed=True) for gate in ("build", "check", "time"))
+    return Attempt(
+        id=f"{task.id}/0",
+        run="r",
+        task=task.id,
+        round=0,
+        stage=Stage.DRAFT,
+        candidate=Candidate(backend="ascendc", files={"kernel.asc": START_CODE}, notes="products on the vector unit"),
+        outcome=Outcome(
+            gates=gates, samples_us=(183.2,), baseline_us={"eager": (8.1,)}, clock="estimate (ascendc simulator)", profile=PROFILE
+        ),
+        reward=1.0,
+    )
+
+
+def card_names(context):
+    return {entry.item.id.removeprefix("ascendc/") for entry in context.items if entry.item.task is None}
+
+
+@pytest.mark.parametrize("id", TASKS)
+def test_first_draft_has_the_matrix_units_cards(bank, id):
+    state = State(task=find_task(id))
+    context = make_policy().choose(state, bank)
+    assert card_names(context) >= {*MATRIX_CARDS, "softmax-rows", "project-skeleton"}
+    text = PromptBuilder("ascendc").build_text(state, context)
+    assert_golden(f"ascendc_draft_{id.replace('/', '_')}.md", text)
+    costs = plugin_folder("backend", "ascendc") / "prompts" / "costs.md"
+    assert not costs.exists() or costs.read_text().splitlines()[0] in text
+
+
+@pytest.mark.parametrize("id", TASKS)
+def test_refinement_has_opportunities_their_cards_and_one_excerpt(bank_with_kernels, id):
+    task = find_task(id)
+    start = make_start(task)
+    bank_with_kernels.add(distill(task, start))
+    state = State(task=task, attempts=(start,), round=1)
+    context = make_policy().choose(state, bank_with_kernels)
+    causes = {entry.item.id: entry.cause for entry in context.items}
+    assert card_names(context) >= {*MATRIX_CARDS, "double-buffering"}
+    assert (causes["ascendc/matmul-object"], causes["ascendc/double-buffering"]) == ("product_on_vector", "no_overlap")
+    kernels = [entry for entry in context.items if entry.role == "trace"]
+    assert [(entry.item.id, entry.cause) for entry in kernels] == [(EXAMPLE.id, "product_on_vector")]
+    assert "REGIST_MATMUL_OBJ(&pipe" in kernels[0].shown_code
+    assert kernels[0].shown_code.count(FILLER) < 20
+    text = PromptBuilder("ascendc").build_text(state, context)
+    assert text.index("| product_on_vector") < text.index("| no_overlap") < text.index(START_CODE[:200]) < text.index("## From memory")
+    assert_golden(f"ascendc_refine_{id.replace('/', '_')}.md", text)
