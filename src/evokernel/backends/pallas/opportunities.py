@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.schedule.module_estimate import Analysis, Operation
 from evokernel.backends.pallas.schedule.replay import ModuleReplay
+from evokernel.core.labels import format_count
 from evokernel.core.records import Opportunity, Task
 
 SMALLEST_SHARE = 0.02
 """Gains below this share of the latency are not reported."""
 MAX_OPPORTUNITIES, MAX_LINES = 8, 6
 EXCESS_BYTES = 1.1
+LARGE_TRANSFER_KIB = 128
+"""From this size on, the fixed latency of transfers that overlap with work is hidden."""
 ONE_LINE, EXPLAINED = 0.8, 0.7
 MANY_PASSES, FEWER_PASSES, REPEATED_PRODUCT = 4.5, 3, 1.8
 UNITS = {
@@ -61,7 +64,7 @@ def outside_rows(analysis: Analysis) -> Iterator[Opportunity]:
             cause="excess_traffic",
             gain_us=sum(operation.latency_us for operation in others),
             line=max(others, key=lambda one: one.latency_us).line,
-            summary=f"XLA runs {len(others)} operations outside the kernel ({names}): index, transpose, pad and cast inside the kernel.",
+            summary=f"XLA runs {format_count(len(others), 'operation')} outside the kernel ({names}): index, transpose, pad and cast inside the kernel.",
             card="outside-the-kernel",
         )
 
@@ -92,24 +95,20 @@ def traffic_rows(task: Task, replay: ModuleReplay, chip: Chip) -> Iterator[Oppor
 def pipeline_rows(replay: ModuleReplay, analysis: Analysis) -> Iterator[Opportunity]:
     """Fixed costs of steps and transfers, and transfers that do not overlap with work."""
     estimate = analysis.estimate
-    latency_us, steps_us, overlap_us = replay.gain_without_latency(), replay.gain_without_steps(), replay.gain_with_overlap()
-    size = f"{(estimate.mean_transfer_bytes or 0) / 1024:.3g} KiB"
-    figures = f"{estimate.steps} steps and {estimate.transfers} transfers of {size} on average"
+    size_kib = (estimate.mean_transfer_bytes or 0) / 1024
+    figures = f"{estimate.steps} steps and {estimate.transfers} transfers of {size_kib:.0f} KiB on average"
+    if size_kib >= LARGE_TRANSFER_KIB:
+        waiting = f"the kernel waits {estimate.dma_wait_share:.0%} of the time, and HBM is busy {estimate.hbm_share:.0%}"
+        summary = f"Transfers and work take turns ({figures}; {waiting}): split the work into 4 to 16 grid steps, or use two buffers."
+        yield Opportunity(cause="no_overlap", gain_us=replay.gain_with_overlap(), summary=summary, card="buffer-count")
+        return
+    latency_us, steps_us = replay.gain_without_latency(), replay.gain_without_steps()
     if latency_us > steps_us / 2:
-        move = "larger blocks (128 KiB and more per transfer), or more transfers in flight"
-        yield Opportunity(
-            cause="small_copies",
-            gain_us=steps_us,
-            summary=f"{figures}: their fixed latency is not hidden. Use {move}.",
-            card="larger-blocks",
-        )
+        summary = f"{figures}: their fixed latency is not hidden. Use blocks of 128 KiB and more, or more transfers in flight."
+        yield Opportunity(cause="small_copies", gain_us=steps_us, summary=summary, card="larger-blocks")
     else:
         summary = f"{figures}: index maps, semaphores and the start of transfers dominate. Use larger blocks, so that fewer steps do more."
         yield Opportunity(cause="step_overhead", gain_us=steps_us, summary=summary, card="fewer-steps")
-    if overlap_us - latency_us > overlap_us / 2:
-        waiting = f"the kernel waits {estimate.dma_wait_share:.0%} of the time, and HBM is busy {estimate.hbm_share:.0%}"
-        summary = f"Transfers and work take turns ({figures}; {waiting}): split the work into 4 to 16 grid steps, or use two buffers."
-        yield Opportunity(cause="no_overlap", gain_us=overlap_us, summary=summary, card="buffer-count")
 
 
 def core_rows(replay: ModuleReplay) -> Iterator[Opportunity]:

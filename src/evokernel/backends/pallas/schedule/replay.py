@@ -20,7 +20,7 @@ MXU_COUNT = 4
 MAX_TEXT_BYTES = 4 << 20
 """Schedules with more text are replayed as a whole only: not by unit and line."""
 PIPELINE_BYTES = 512 << 10
-"""Size of the first block that a kernel has to read before it can compute, if its blocks are well chosen."""
+"""Size of a well-chosen block: it is read before the kernel can compute, or written after it has."""
 MAX_PIPELINE_STEPS = 16
 
 
@@ -101,8 +101,8 @@ class ModuleReplay:
         return self.gain_us(lambda kernel: kernel.cycles_without(lambda slot: False, chains=False))
 
     def gain_with_bytes(self, factor: float) -> float:
-        """The gain if the kernels moved this share of their bytes."""
-        return self.gain_us(lambda kernel: kernel.cycles(Costs(byte_factor=factor)))
+        """The gain if the kernels moved this share of their bytes, in as many fewer transfers."""
+        return self.gain_us(lambda kernel: kernel.cycles(Costs(byte_factor=factor, latency_factor=min(1.0, factor))))
 
     def gain_without_latency(self) -> float:
         """The gain if transfers had no fixed latency."""
@@ -112,29 +112,23 @@ class ModuleReplay:
         """The gain of few large blocks: steps and transfers have no fixed cost, except for one pipeline start per kernel."""
 
         def cycles(kernel: KernelReplay) -> float:
-            free = kernel.cycles(Costs(bundle_factors=kernel.step_factors(), latency_factor=0.0))
-            return free + kernel.run.times * self.start_cycles(kernel)
+            factors = kernel.step_factors()
+            replayed = kernel.cycles(Costs(bundle_factors=factors, latency_factor=0.0)) + kernel.run.times * self.chip.write_latency
+            return max(replayed, self.pipelined_cycles(kernel, factors))
 
         return self.gain_us(cycles)
-
-    def start_cycles(self, kernel: KernelReplay) -> float:
-        """The start and the end of a pipeline: the first block arrives, the last one leaves."""
-        reads, writes = channel_cycles(kernel.trace, self.chip)
-        block = PIPELINE_BYTES / self.chip.hbm_bytes_per_cycle
-        return min(reads / 2, block) + min(writes / 2, block) + self.chip.read_latency + self.chip.write_latency
 
     def gain_with_overlap(self) -> float:
         """The gain if each kernel overlapped its transfers with its work, in blocks of a good size."""
+        return self.gain_us(lambda kernel: min(kernel.run.times * kernel.trace.cycles, self.pipelined_cycles(kernel)))
 
-        def cycles(kernel: KernelReplay) -> float:
-            reads, writes = channel_cycles(kernel.trace, self.chip)
-            block = PIPELINE_BYTES / self.chip.hbm_bytes_per_cycle
-            steps = min(MAX_PIPELINE_STEPS, max(2.0, reads / block))
-            overlapped = max(work_cycles(kernel.trace, kernel.run.prepared), reads + writes)
-            start = (reads + writes) / steps + self.chip.read_latency + self.chip.write_latency
-            return kernel.run.times * min(kernel.trace.cycles, overlapped + start)
-
-        return self.gain_us(cycles)
+    def pipelined_cycles(self, kernel: KernelReplay, factors: list[float] | None = None) -> float:
+        """The cycles of a kernel whose transfers and work overlap, except for the first and the last block."""
+        moving = sum(channel_cycles(kernel.trace, self.chip))
+        work = work_cycles(kernel.trace, kernel.run.prepared, factors)
+        steps = min(MAX_PIPELINE_STEPS, max(2.0, moving * self.chip.hbm_bytes_per_cycle / PIPELINE_BYTES / 2))
+        latency = self.chip.write_latency + (self.chip.read_latency if work > moving else 0)
+        return kernel.run.times * (max(work, moving) + min(work, moving) / steps + latency)
 
     def gain_with_even_cores(self) -> float:
         """The gain if all cores had the same amount of work."""

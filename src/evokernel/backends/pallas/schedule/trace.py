@@ -191,7 +191,7 @@ def channel_cycles(trace: Trace, chip: Chip) -> tuple[float, float]:
     return reads / chip.hbm_bytes_per_cycle, writes / chip.hbm_bytes_per_cycle
 
 
-def work_cycles(trace: Trace, prepared: PreparedProgram) -> float:
+def work_cycles(trace: Trace, prepared: PreparedProgram, factors: Sequence[float] | None = None) -> float:
     """The cycles of all bundles that the run executed, without waits."""
-    durations = gap_cycles(trace, prepared, None)
+    durations = gap_cycles(trace, prepared, factors)
     return sum(durations[event.gap] + (event.amount if event.kind == DELAY else 0.0) for event in trace.events) + durations[trace.last_gap]
