@@ -139,6 +139,11 @@ def sum_powers(x: Any, every_tile: bool, interpret: bool = False) -> Any:
     return call(body, out_shape=out, grid=grid, in_specs=[rows(block, x.shape[1])], out_specs=rows(block, 128), interpret=interpret)(x)
 
 
+def exact_gelu(value: Any) -> Any:
+    value = value.astype(F32)
+    return (0.5 * value * (1 + jax.lax.erf(value * 2**-0.5))).astype(jnp.bfloat16)
+
+
 def gelu_matmul(x: Any, w: Any, is_hoisted: bool, interpret: bool = False) -> Any:
     """gelu(x) @ w: gelu in every column of blocks, or once per row of blocks, kept in VMEM."""
     m, n, k = 256, 128, x.shape[1]
@@ -148,11 +153,11 @@ def gelu_matmul(x: Any, w: Any, is_hoisted: bool, interpret: bool = False) -> An
 
             @pl.when(pl.program_id(1) == 0)
             def _() -> None:
-                kept[...] = jax.nn.gelu(a[...].astype(F32), approximate=False).astype(jnp.bfloat16)
+                kept[...] = exact_gelu(a[...])
 
             o[...] = jnp.dot(kept[...], b[...], preferred_element_type=F32)
         else:
-            o[...] = jnp.dot(jax.nn.gelu(a[...].astype(F32), approximate=False).astype(jnp.bfloat16), b[...], preferred_element_type=F32)
+            o[...] = jnp.dot(exact_gelu(a[...]), b[...], preferred_element_type=F32)
 
     return call(
         body,
