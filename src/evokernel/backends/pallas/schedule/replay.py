@@ -11,7 +11,7 @@ from functools import cached_property
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.schedule.bundles import read_dump
 from evokernel.backends.pallas.schedule.module_estimate import Analysis, ProgramRun
-from evokernel.backends.pallas.schedule.slots import Region, RegionBounds, Slot, count_lines, find_regions, parse_slots
+from evokernel.backends.pallas.schedule.slots import STEP_UNITS, Region, RegionBounds, Slot, count_lines, find_regions, parse_slots
 from evokernel.backends.pallas.schedule.stalls import matmul_cycles
 from evokernel.backends.pallas.schedule.trace import Costs, Trace, channel_cycles, record_trace, replay_trace, work_cycles
 
@@ -61,7 +61,7 @@ class KernelReplay:
         factors = self.bounds.factors(len(self.slots), lambda slot: False, chains=False)
         bundles = self.run.prepared.program.bundles
         for region in self.regions:
-            if bundles[region.begin].loop_depth and all(slot.unit == "scalar" for _, slot in region.slots):
+            if bundles[region.begin].loop_depth and all(slot.unit in STEP_UNITS for _, slot in region.slots):
                 factors[region.begin : region.end] = [0.0] * (region.end - region.begin)
         return factors
 

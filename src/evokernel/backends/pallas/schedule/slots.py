@@ -25,6 +25,8 @@ LINE = re.compile(r'loc\("[^"\n]*":(\d{1,7}):')
 SPILL = "_spill]"
 SYNCHRONISING = ("dma.", "vdelay", "sdelay", "sbr")
 CAPACITY_NAMES = {"vpu": "VALU", "eup": "EUP", "load": "VLOAD", "store": "VSTORE", "scalar": "SALU"}
+STEP_UNITS = ("scalar", "control")
+"""Units that work on addresses, loops and transfers, not on the data of a block."""
 DEFAULT_CAPACITY = {"vpu": 4, "eup": 1, "load": 3, "store": 1, "scalar": 2}
 """Used if the compiler dumped no table of slots."""
 
@@ -33,7 +35,7 @@ class Slot(NamedTuple):
     """One operation of a bundle."""
 
     unit: str
-    """mxu, xlu, vpu, eup, load, store or scalar."""
+    """mxu, xlu, vpu, eup, load, store, scalar or control (transfers, synchronisation flags)."""
     name: str
     result: str
     """Number of its result value; empty if it has none."""
@@ -75,7 +77,9 @@ def parse_slot(text: str) -> Slot | None:
 
 def classify_unit(name: str) -> str:
     """The unit that executes an operation; functions that the EUP computes are recognised by their results."""
-    if not name.startswith("v") or name.startswith(("vsync", "vdelay", "vtrace", "vwait")):
+    if name.startswith(("vsync", "vdelay", "vtrace", "vwait", "dma")):
+        return "control"
+    if not name.startswith("v"):
         return "scalar"
     if name.startswith(("vmat", "vpop.f32.mr", "vpop.s32.mr", "vdwg")):
         return "mxu"
@@ -181,6 +185,6 @@ def count_lines(regions: Sequence[Region], counts: Sequence[int]) -> dict[int, C
     lines: dict[int, Counter[str]] = defaultdict(Counter)
     for region in regions:
         for _, slot in region.slots:
-            if slot.line and slot.unit != "scalar":
+            if slot.line and slot.unit not in STEP_UNITS:
                 lines[slot.line][slot.unit] += counts[region.begin]
     return dict(lines)
