@@ -292,12 +292,39 @@ CASES = (
     Case("one step only", ("no_overlap",), partial(gelu, block=1024), partial(gelu, block=128), (SQUARE,)),
     Case("no overlap", ("no_overlap",), partial(exponential, is_serial=True), partial(exponential, is_serial=False), (WIDE,)),
     Case("two kernels", ("excess_traffic",), partial(scale_then_tanh, passes=2), partial(scale_then_tanh, passes=1), (HUGE,)),
-    Case("blocks read again", ("excess_traffic",), partial(blocks_read_again, is_resident=False), partial(blocks_read_again, is_resident=True), ((8192, 512), (512, 512)), 2 * 8192 * 512 * 512),  # fmt: skip
-    Case("transpose outside", ("excess_traffic",), partial(matmul_transposed, outside=True), partial(matmul_transposed, outside=False), ((256, 1024), (8192, 1024)), 2 * 256 * 1024 * 8192),  # fmt: skip
+    Case(
+        "blocks read again",
+        ("excess_traffic",),
+        partial(blocks_read_again, is_resident=False),
+        partial(blocks_read_again, is_resident=True),
+        ((8192, 512), (512, 512)),
+        2 * 8192 * 512 * 512,
+    ),
+    Case(
+        "transpose outside",
+        ("excess_traffic",),
+        partial(matmul_transposed, outside=True),
+        partial(matmul_transposed, outside=False),
+        ((256, 1024), (8192, 1024)),
+        2 * 256 * 1024 * 8192,
+    ),
     Case("reduction of every tile", ("cross_lane",), partial(sum_powers, every_tile=True), partial(sum_powers, every_tile=False), (WIDE,)),
     Case("rows in strips", ("cross_lane", "dependent_operations"), partial(softmax, strip=8), partial(softmax, strip=256), ((4096, 1024),)),
-    Case("repeated gelu", ("vector_work", "transcendental"), partial(gelu_matmul, is_hoisted=False), partial(gelu_matmul, is_hoisted=True), (SQUARE, SQUARE), 2 * 1024**3),  # fmt: skip
-    Case("repeated exp", ("transcendental",), partial(exp_of_multiples, is_repeated=True), partial(exp_of_multiples, is_repeated=False), (WIDE,)),
+    Case(
+        "repeated gelu",
+        ("vector_work", "transcendental"),
+        partial(gelu_matmul, is_hoisted=False),
+        partial(gelu_matmul, is_hoisted=True),
+        (SQUARE, SQUARE),
+        2 * 1024**3,
+    ),
+    Case(
+        "repeated exp",
+        ("transcendental",),
+        partial(exp_of_multiples, is_repeated=True),
+        partial(exp_of_multiples, is_repeated=False),
+        (WIDE,),
+    ),
     Case("spills", ("spills",), partial(iterate, strip=256), partial(iterate, strip=32), (LONG,)),
     Case("six passes", ("matrix_work",), partial(matmul, passes=6), partial(matmul, passes=3), (SQUARE, SQUARE), 2 * 1024**3),
 )

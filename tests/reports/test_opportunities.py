@@ -48,7 +48,14 @@ def test_lines_of_an_unknown_file_are_not_annotated(files):
 
 def test_verify_prints_the_table_and_the_lines():
     text = format_opportunities(KERNEL, outcome())
-    for part in ("small_copies", "30.0 µs", "30 %", "Use larger blocks. Card: larger-blocks.", "12.5 µs     2  b = sum(a)", "do not add up"):
+    for part in (
+        "small_copies",
+        "30.0 µs",
+        "30 %",
+        "Use larger blocks. Card: larger-blocks.",
+        "12.5 µs     2  b = sum(a)",
+        "do not add up",
+    ):
         assert part in text, part
     assert format_opportunities(KERNEL, outcome(())) == "profile: no opportunity was found"
     assert "not timed" in format_opportunities(KERNEL, sample_run.failed_outcome("build", "compile_error"))

@@ -159,7 +159,9 @@ def format_opportunities(kernel: Candidate, outcome: Outcome) -> str:
     for name, source in opportunities.annotate_source(kernel.files, outcome).items():
         lines += ["", f"  {name}"]
         lines += [
-            f"  {formatting.format_latency(line.gain_us):>9}  {line.number:4}  {line.text.strip()}" for line in source if line.gain_us is not None
+            f"  {formatting.format_latency(line.gain_us):>9}  {line.number:4}  {line.text.strip()}"
+            for line in source
+            if line.gain_us is not None
         ]
     return "\n".join(lines)
 

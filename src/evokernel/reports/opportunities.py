@@ -29,7 +29,13 @@ def opportunity_table(outcome: Outcome) -> Table | None:
         return None
     columns = (Column("cause"), Column("line", "count"), Column("gain", "us"), Column("of latency", "share"), Column("next move"))
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (one.cause, one.line or "", one.gain_us, latency_share(outcome, one.gain_us), one.summary + (f" Card: {one.card}." if one.card else ""))
+        (
+            one.cause,
+            one.line or "",
+            one.gain_us,
+            latency_share(outcome, one.gain_us),
+            one.summary + (f" Card: {one.card}." if one.card else ""),
+        )
         for one in opportunities
     )
     return Table("Opportunities", columns, rows, NOTE)

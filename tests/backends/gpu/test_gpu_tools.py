@@ -129,7 +129,9 @@ def test_without_counters_nothing_is_reported():
 
 def test_idle_tensor_cores_are_named_for_products():
     task = load_tasks("starter/matmul")[0]
-    profile = profile_kernel(task, [4000.0] * 5, 4000.0, CEILINGS, {"ncu_launches": 1.0, "sm_share": 90.0, "tensor_share": 0.0}, "", ("wmma",))
+    profile = profile_kernel(
+        task, [4000.0] * 5, 4000.0, CEILINGS, {"ncu_launches": 1.0, "sm_share": 90.0, "tensor_share": 0.0}, "", ("wmma",)
+    )
     (row,) = profile.opportunities
     assert (row.cause, row.card) == ("product_on_vector", "wmma")
     assert row.gain_us == pytest.approx(4000 - 2 * profile.figures["roofline_us"], abs=1e-3)

@@ -65,9 +65,7 @@ def diagnose(task: Task, latency_us: float, ceilings: Ceilings, threads: int = 1
     )
 
 
-def estimate_opportunities(
-    bottleneck: str, latency_us: float, memory_us: float, compute_us: float, threads: int
-) -> Iterator[Opportunity]:
+def estimate_opportunities(bottleneck: str, latency_us: float, memory_us: float, compute_us: float, threads: int) -> Iterator[Opportunity]:
     """What the kernel loses above the roofline. The machine reports no counters, so the cause is a guess from the rates, and says so."""
     roofline_us = max(memory_us, compute_us)
     gain_us = round(latency_us - roofline_us, 4)

@@ -63,8 +63,8 @@ STALLS = {
         "warps wait for their own previous instruction: unroll, use several independent accumulators",
         ("unrolling", "several-rows"),
     ),
-    "branch_resolving": StallReason("dependent_operations", "warps wait for branches: fewer of them in inner loops", ("divergence", "loops")),
-    "no_instruction": StallReason("launch", "instructions are fetched for the first time: less unrolling, shorter kernels", ("unrolling",)),
+    "branch_resolving": StallReason("dependent_operations", "warps wait for branches: use fewer in inner loops", ("divergence", "loops")),
+    "no_instruction": StallReason("launch", "instructions are fetched for the first time: unroll less", ("unrolling",)),
     "drain": StallReason("memory_bandwidth", "warps wait at their end until stores are written: write whole sectors", ("coalescing",)),
 }
 STALL_METRICS = {f"stall_{reason}": f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in STALLS}
@@ -105,9 +105,7 @@ def launch_rows(latency_us: float, figures: Mapping[str, float], counters: Mappi
         yield Opportunity(cause="launch", gain_us=gain_us, summary=summary, card="launch-overhead")
 
 
-def traffic_rows(
-    task: Task, latency_us: float, figures: Mapping[str, float], counters: Mapping[str, float]
-) -> Iterator[Opportunity]:
+def traffic_rows(task: Task, latency_us: float, figures: Mapping[str, float], counters: Mapping[str, float]) -> Iterator[Opportunity]:
     """Bytes beyond those that the task needs, and sectors of which only a part is used."""
     moved = counters.get("dram_read_bytes", 0.0) + counters.get("dram_written_bytes", 0.0)
     memory_share = min(1.0, max(counters.get("dram_share", 0.0), counters.get("memory_pipe_share", 0.0)) / 100)

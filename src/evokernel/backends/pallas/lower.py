@@ -20,6 +20,7 @@ from evokernel.backends.pallas.chips import Chip
 
 SOURCE_LINE = re.compile(r"([\w\-]+\.py):(\d+)")
 
+
 def target_chip(chip: Chip) -> AbstractContextManager[Any]:
     """A context in which jax traces and lowers for the chip, and in which queries for the device return the chip."""
     device = AbstractDevice(device_kind=chip.kind, num_cores=chip.cores, platform="tpu")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.schedule.module_estimate import Analysis, Operation
 from evokernel.backends.pallas.schedule.replay import ModuleReplay
+from evokernel.backends.pallas.schedule.slots import Slot
 from evokernel.core.labels import format_count
 from evokernel.core.records import Opportunity, Task
 
@@ -64,7 +66,7 @@ def outside_rows(analysis: Analysis) -> Iterator[Opportunity]:
             cause="excess_traffic",
             gain_us=sum(operation.latency_us for operation in others),
             line=max(others, key=lambda one: one.latency_us).line,
-            summary=f"XLA runs {format_count(len(others), 'operation')} outside the kernel ({names}): index, transpose, pad and cast inside the kernel.",
+            summary=f"XLA runs {format_count(len(others), 'operation')} outside the kernel ({names}): do their work inside it.",
             card="outside-the-kernel",
         )
 
@@ -120,7 +122,7 @@ def core_rows(replay: ModuleReplay) -> Iterator[Opportunity]:
             yield Opportunity(
                 cause="few_cores" if idle else "uneven_work",
                 gain_us=replay.gain_with_even_cores(),
-                summary=f"The cores of the device work {shares}: mark independent grid dimensions as parallel, with an even number of steps.",
+                summary=f"The cores of the device work {shares}: mark independent grid dimensions parallel, with an even number of steps.",
                 card="dimension-semantics",
             )
             return
@@ -163,29 +165,35 @@ def work_rows(replay: ModuleReplay, least: float) -> Iterator[Opportunity]:
         yield Opportunity(cause="spills", gain_us=spills_us, line=0, summary=summary, card="live-values")
     lines = replay.lines()
     top_lines = sorted(lines, key=lambda line: -sum(lines[line].values()))[:MAX_LINES]
-    line_us = {line: replay.gain_without(lambda slot, line=line: slot.line == line) for line in top_lines}  # type: ignore[misc]
+    line_us = {line: replay.gain_without(partial(is_at, line=line)) for line in top_lines}
     largest_us = spills_us
-    for unit, (cause, words, card) in UNITS.items():
-        gain_us = replay.gain_without(lambda slot: slot.unit == unit and not slot.is_spill)
-        if gain_us < least:
-            continue
-        largest_us = max(largest_us, gain_us)
-        by_line = {
-            line: replay.gain_without(lambda slot, line=line: slot.unit == unit and slot.line == line)  # type: ignore[misc]
-            for line in top_lines
-            if lines[line][unit] and line_us[line] >= least / 2
-        }
-        first = max(by_line, key=lambda line: by_line[line], default=0)
-        only_line = first if first and by_line[first] >= ONE_LINE * gain_us else 0
-        named = ", ".join(f"line {line}: {us:.1f} µs" for line, us in sorted(by_line.items(), key=lambda item: -item[1])[:3] if us >= least)
-        figures = f" ({named})" if named and not only_line else ""
-        yield Opportunity(
-            cause=cause, gain_us=gain_us, line=only_line, summary=f"{words[0].upper()}{words[1:]}{figures}: {MOVES[unit]}.", card=card
-        )
-        for line, us in by_line.items():
-            if line != only_line and us >= least:
-                yield Opportunity(cause=cause, gain_us=us, line=line, summary=f"{words[0].upper()}{words[1:]} of this line.", card=card)
+    for unit in UNITS:
+        gain_us = replay.gain_without(partial(is_at, unit=unit))
+        if gain_us >= least:
+            largest_us = max(largest_us, gain_us)
+            places = [line for line in top_lines if lines[line][unit] and line_us[line] >= least / 2]
+            by_line = {line: replay.gain_without(partial(is_at, unit=unit, line=line)) for line in places}
+            yield from unit_rows(unit, gain_us, {line: us for line, us in by_line.items() if us >= least})
     chains_us = replay.gain_without_chains()
     if largest_us < EXPLAINED * chains_us:
         summary = "Operations wait for the results of others while all units idle: give each step more independent rows or accumulators."
         yield Opportunity(cause="dependent_operations", gain_us=chains_us, summary=summary, card="independent-rows")
+
+
+def is_at(slot: Slot, unit: str = "", line: int = 0) -> bool:
+    """Whether an operation belongs to a unit and a line, where these are given; spills belong to no unit."""
+    return (not unit or (slot.unit == unit and not slot.is_spill)) and (not line or slot.line == line)
+
+
+def unit_rows(unit: str, gain_us: float, by_line: dict[int, float]) -> Iterator[Opportunity]:
+    """One unit: as a whole, or at its line if one line explains nearly all of it; then the other lines."""
+    cause, words, card = UNITS[unit]
+    first = max(by_line, key=lambda line: by_line[line], default=0)
+    only_line = first if first and by_line[first] >= ONE_LINE * gain_us else 0
+    named = ", ".join(f"line {line}: {us:.1f} µs" for line, us in sorted(by_line.items(), key=lambda item: -item[1])[:3])
+    figures = f" ({named})" if named and not only_line else ""
+    title = words[0].upper() + words[1:]
+    yield Opportunity(cause=cause, gain_us=gain_us, line=only_line, summary=f"{title}{figures}: {MOVES[unit]}.", card=card)
+    for line, us in by_line.items():
+        if line != only_line:
+            yield Opportunity(cause=cause, gain_us=us, line=line, summary=f"{title} of this line.", card=card)

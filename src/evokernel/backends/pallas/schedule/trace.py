@@ -57,6 +57,9 @@ class Costs(NamedTuple):
     """Factor of the fixed latency of transfers."""
 
 
+UNCHANGED = Costs()
+
+
 class TracingMachine(Machine):
     """A machine that records its events and the work between them."""
 
@@ -148,7 +151,7 @@ def elapsed_cycles(prepared: PreparedProgram) -> list[int]:
     return list(accumulate((1 + stall for stall in prepared.stalls), initial=0))
 
 
-def replay_trace(trace: Trace, prepared: PreparedProgram, chip: Chip, costs: Costs = Costs()) -> float:
+def replay_trace(trace: Trace, prepared: PreparedProgram, chip: Chip, costs: Costs = UNCHANGED) -> float:
     """The cycles that the recorded run takes with these costs."""
     gaps = gap_cycles(trace, prepared, costs.bundle_factors)
     per_byte = costs.byte_factor / chip.hbm_bytes_per_cycle
