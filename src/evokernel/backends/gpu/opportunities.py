@@ -77,7 +77,7 @@ METRICS = {**STALL_METRICS, **SELECTED, **WAVES}
 def find_opportunities(
     task: Task, latency_us: float, figures: Mapping[str, float], counters: Mapping[str, float], cards: Sequence[str] = ()
 ) -> tuple[Opportunity, ...]:
-    """The causes of the latency, largest gain first.
+    """The causes of the latency, largest gain first; no gain goes below the roofline.
 
     `cards` are the names of the backend's knowledge cards; an opportunity names a card only if the backend has it.
     """
@@ -87,11 +87,11 @@ def find_opportunities(
         *core_rows(task, latency_us, figures, counters),
         *stall_rows(latency_us, figures, counters, cards),
     ]
-    least = SMALLEST_SHARE * latency_us
+    least, most = SMALLEST_SHARE * latency_us, max(0.0, latency_us - figures["roofline_us"])
     known = [
-        row.model_copy(update={"gain_us": round(min(row.gain_us, latency_us), 4), "card": row.card if row.card in cards else ""})
+        row.model_copy(update={"gain_us": round(min(row.gain_us, most), 4), "card": row.card if row.card in cards else ""})
         for row in rows
-        if row.gain_us >= least
+        if min(row.gain_us, most) >= least
     ]
     return tuple(sorted(known, key=lambda row: -row.gain_us)[:MAX_OPPORTUNITIES])
 
