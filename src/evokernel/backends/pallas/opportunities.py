@@ -39,7 +39,10 @@ MOVES = {
 
 
 def find_opportunities(task: Task, analysis: Analysis, chip: Chip) -> tuple[Opportunity, ...]:
-    """The causes of the latency by replay, largest gain first; empty if no run of a kernel could be recorded."""
+    """The causes of the latency by replay, largest gain first; empty if no run of a kernel could be recorded.
+
+    No gain goes below the time of the bytes that the task needs.
+    """
     replay = ModuleReplay(analysis, chip)
     if not replay.kernels:
         return ()
@@ -48,8 +51,14 @@ def find_opportunities(task: Task, analysis: Analysis, chip: Chip) -> tuple[Oppo
     rows = [*outside_rows(analysis), *traffic_rows(task, replay, chip), *pipeline_rows(replay, analysis), *core_rows(replay)]
     if replay.gain_without_work() >= least:
         rows += [*product_rows(task, replay), *work_rows(replay, least)]
-    rows = [row.model_copy(update={"gain_us": round(min(row.gain_us, latency_us), 4)}) for row in rows if row.gain_us >= least]
-    return tuple(sorted(rows, key=lambda row: -row.gain_us)[:MAX_OPPORTUNITIES])
+    most = max(0.0, latency_us - moving_us(task, analysis, chip))
+    gains = [row.model_copy(update={"gain_us": round(min(row.gain_us, most), 4)}) for row in rows]
+    return tuple(sorted((row for row in gains if row.gain_us >= least), key=lambda row: -row.gain_us)[:MAX_OPPORTUNITIES])
+
+
+def moving_us(task: Task, analysis: Analysis, chip: Chip) -> float:
+    """The time of the bytes that no change avoids: those of the task, or those of the kernel if it moves fewer."""
+    return min(task.work.bytes / chip.cores, analysis.estimate.hbm_bytes) / (chip.hbm_bytes_per_cycle * chip.clock_hz) * 1e6
 
 
 def outside_rows(analysis: Analysis) -> Iterator[Opportunity]:
