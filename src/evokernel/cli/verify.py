@@ -151,8 +151,9 @@ def format_opportunities(kernel: Candidate, outcome: Outcome) -> str:
         return "profile: no opportunity was found"
     *figures, moves = zip(*table.format_rows())
     headings = [column.name for column in table.columns[:-1]]
-    heading, rule, *rows = format_table(headings, list(zip(*figures)), [column.is_right_aligned for column in table.columns]).splitlines()
-    lines = [table.title.lower(), f"  {heading}", f"  {rule}"]
+    text = format_table(headings, list(zip(*figures)), [column.is_right_aligned for column in table.columns]).splitlines()
+    head, rows = text[: -len(moves)], text[-len(moves) :]
+    lines = [table.title.lower(), *(f"  {line}" for line in head)]
     for row, move in zip(rows, moves):
         lines += [f"  {row}", wrap_text(move, "      ")]
     lines += ["", f"  {table.note}"]

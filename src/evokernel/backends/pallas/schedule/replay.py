@@ -67,18 +67,16 @@ class KernelReplay:
 
 
 class ModuleReplay:
-    """All kernels of a module. Gains are in microseconds of the module's latency."""
+    """All kernels of a module that could be recorded within the limit. Gains are in microseconds of the module's latency."""
 
     def __init__(self, analysis: Analysis, chip: Chip, limit_s: float = 1.0) -> None:
         self.chip = chip
         deadline = time.thread_time() + limit_s
         self.kernels: list[KernelReplay] = []
-        self.is_complete = True
         for run in (run for run in analysis.programs if run.is_kernel):
             traces = [record_trace(run.prepared, chip, core, max(0.0, deadline - time.thread_time())) for core in range(chip.cores)]
             recorded = [trace for trace in traces if trace is not None]
             if len(recorded) < len(traces):
-                self.is_complete = False
                 continue
             slowest = max(recorded, key=lambda trace: trace.cycles)
             self.kernels.append(KernelReplay(run, slowest, chip, tuple(trace.cycles for trace in recorded)))
