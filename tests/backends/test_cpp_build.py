@@ -18,6 +18,7 @@ from evokernel.backends.native import toolchain
 from evokernel.backends.native.diagnostics import summarize_errors
 from evokernel.backends.native.elf import read_elf, read_symbols
 from evokernel.core.errors import CandidateError, UserError
+from evokernel.core.plugins import plugin_folder
 from evokernel.core.records import Candidate, ScalarArgument, Signature, Task, Tensor, Work
 
 pytestmark = pytest.mark.toolchain
@@ -244,6 +245,16 @@ def test_profile_names_the_nearer_ceiling():
     assert diagnose(task(flops=1e6, nbytes=1e6), 100_000, NOMINAL).bottleneck == "latency"
     assert diagnose(task(flops=100, nbytes=400), 2, NOMINAL).bottleneck == "overhead"
     assert "less work than the reference" in diagnose(task(flops=1e9, nbytes=1e6), 1000, NOMINAL).summary
+
+
+def test_gap_to_the_roofline_is_an_estimated_opportunity():
+    for flops, nbytes, us, cause in ((1e6, 8e6, 1000, "excess_traffic"), (1e8, 1e6, 5000, "vector_work"), (100, 400, 2, "launch")):
+        profile = diagnose(task(flops=flops, nbytes=nbytes), us, NOMINAL)
+        (row,) = profile.opportunities
+        assert (row.cause, row.gain_us) == (cause, pytest.approx(us - profile.figures["roofline_us"], abs=1e-3))
+        assert row.summary.startswith("Estimate from the roofline")
+        assert (plugin_folder("backend", "cpp") / "knowledge" / f"{row.card}.md").is_file()
+    assert diagnose(task(flops=1e6, nbytes=8e6), 205, NOMINAL).opportunities == ()
 
 
 def test_time_floor_counts_output_bytes():

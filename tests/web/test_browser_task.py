@@ -1,10 +1,12 @@
 """The page Task in a real browser: lineage, diffs, gates, profile, prompts; hostile text stays text."""
 
+import os
+
 import pytest
 import sample_run
 from sample_run import failed_outcome, make_attempt, passed_outcome
 
-from evokernel.core.records import Candidate, ContextRef, Profile, Reply, Stage
+from evokernel.core.records import Candidate, ContextRef, Opportunity, Profile, Reply, Stage
 from evokernel.web import diff, lineage
 
 SCRIPT = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'></pre><svg onload='window.hit = 3'>"
@@ -141,3 +143,28 @@ def test_diff_lists_changed_and_identical_files():
         ("same", [], "identical in both"),
     ]
     assert "not compared" in diff.diff_files({"a": "x\n" * 4000}, {"a": "y\n" * 4000})[0].note
+
+
+def test_opportunities_stand_beside_the_lines_that_cause_them(tmp_path, serve, page):
+    task = sample_run.make_task("relu")
+    opportunities = (
+        Opportunity(cause="small_copies", gain_us=30.0, summary="Use larger blocks.", card="larger-blocks"),
+        Opportunity(cause="cross_lane", gain_us=12.5, line=2, summary=f"Reduce once. {SCRIPT}", card="row-sums"),
+    )
+    outcome = passed_outcome(100.0).model_copy(
+        update={"profile": Profile(bottleneck="latency", summary="It waits.", opportunities=opportunities)}
+    )
+    attempts = [make_attempt(task, 0, outcome, candidate=kernel("int a;\nint b;\nint c;\n")), make_attempt(task, 1, passed_outcome(200.0))]
+    sample_run.write_run(tmp_path / "runs" / "one", [task], attempts, budget=2)
+    url = f"{serve([tmp_path / 'runs']).url}/task?run=one&task=made/relu"
+    page.goto(f"{url}&attempt=0")
+    rows = [row.split("\t")[:4] for row in page.locator(".opportunities tbody tr").all_inner_texts()]
+    assert rows == [["small_copies", "", "30.0 µs", "30 %"], ["cross_lane", "2", "12.5 µs", "12 %"]]
+    assert page.locator(".annotated .gain").all_text_contents() == ["12.5 µs2int b;\n"]
+    assert "The kernel loses time by" in page.get_attribute(".opportunities td", "title")
+    page.click(".opportunities a")
+    assert page.evaluate("location.hash") == "#line-2"
+    if folder := os.environ.get("EVOKERNEL_SCREENSHOTS"):
+        page.screenshot(path=f"{folder}/opportunities.png", full_page=True)
+    page.goto(f"{url}&attempt=1")
+    assert not page.locator(".opportunities, .annotated").count()

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evokernel.cli.output import TERMS_EPILOG, format_pairs, json_option, print_json, print_text, size_option
+from evokernel.cli.output import (
+    TERMS_EPILOG,
+    format_pairs,
+    format_table,
+    json_option,
+    print_json,
+    print_text,
+    size_option,
+    wrap_text,
+)
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,6 +40,7 @@ GATES = ("screen", "build", "check", "time")
     help="Override a setting, such as backend.threads=2 or timeout_s=20; may be repeated.",
 )
 @click.option("--require-sandbox", is_flag=True, help="Refuse to run if a layer of the sandbox is missing; 'evokernel doctor' lists them.")
+@click.option("--profile", "shows_profile", is_flag=True, help="Print what the kernel would gain without each cause of its latency.")
 @json_option
 def command(
     file: Path,
@@ -40,6 +50,7 @@ def command(
     baselines: tuple[str, ...],
     sets: tuple[str, ...],
     require_sandbox: bool,
+    shows_profile: bool,
     as_json: bool,
 ) -> int:
     """Verify one kernel for one task through all gates. FILE may be a folder if the kernel has several files.
@@ -49,7 +60,7 @@ def command(
       evokernel verify kernel.py --task starter/softmax --set backend.chip=v6e
       evokernel verify kernel.cpp --task my_op.py --baseline compile --json
       evokernel verify kernel.cpp --task starter/matmul --set backend.threads=2
-      evokernel verify kernel.asc --task starter/softmax
+      evokernel verify kernel.asc --task starter/softmax --profile
 
     Exit codes: 0 passed every gate, 1 failed a gate, 2 error to fix, 3 infrastructure failure.
     """
@@ -69,7 +80,11 @@ def command(
     if len(tasks) != 1:
         raise UserError(f"'{spec}' names {len(tasks)} tasks. Name one, such as --task {tasks[0].id}.")
     outcome = verify_candidate(config, tasks[0], kernel, ("eager", *baselines))
-    print_json(outcome_record(tasks[0], kernel, outcome)) if as_json else print_text(format_outcome(tasks[0], outcome))
+    if as_json:
+        print_json(outcome_record(tasks[0], kernel, outcome))
+    else:
+        profile = f"\n\n{format_opportunities(kernel, outcome)}" if shows_profile else ""
+        print_text(format_outcome(tasks[0], outcome) + profile)
     if outcome.feasible and (missing_baselines := [name for name in baselines if name not in outcome.baseline_us]):
         print_text(
             f"note: no {formatting.baseline_label(missing_baselines)} baseline is available for "
@@ -81,7 +96,7 @@ def command(
 
 def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
     """The outcome and the figures derived from it, as JSON."""
-    from evokernel.reports import metrics
+    from evokernel.reports import metrics, opportunities
 
     best_baseline = metrics.fastest_baseline(outcome)
     return {
@@ -97,6 +112,7 @@ def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str,
         "best_baseline": best_baseline._asdict() if best_baseline else None,
         "floor_us": metrics.roofline_us(outcome),
         "bottleneck": outcome.profile.bottleneck if outcome.profile else None,
+        "opportunities": opportunities.opportunity_records(outcome),
         "outcome": outcome.model_dump(mode="json"),
     }
 
@@ -122,6 +138,33 @@ def format_outcome(task: Task, outcome: Outcome) -> str:
             "passed every gate" if outcome.feasible else "failed",
         ]
     )
+
+
+def format_opportunities(kernel: Candidate, outcome: Outcome) -> str:
+    """What the kernel would gain without each cause of its latency: the figures, below them the next move, then the source lines."""
+    from evokernel.reports import formatting, opportunities
+
+    if outcome.profile is None:
+        return "profile: none, because the kernel was not timed or the backend explains no latency"
+    table = opportunities.opportunity_table(outcome)
+    if table is None:
+        return "profile: no opportunity was found"
+    *figures, moves = zip(*table.format_rows())
+    headings = [column.name for column in table.columns[:-1]]
+    text = format_table(headings, list(zip(*figures)), [column.is_right_aligned for column in table.columns]).splitlines()
+    head, rows = text[: -len(moves)], text[-len(moves) :]
+    lines = [table.title.lower(), *(f"  {line}" for line in head)]
+    for row, move in zip(rows, moves):
+        lines += [f"  {row}", wrap_text(move, "      ")]
+    lines += ["", f"  {table.note}"]
+    for name, source in opportunities.annotate_source(kernel.files, outcome).items():
+        lines += ["", f"  {name}"]
+        lines += [
+            f"  {formatting.format_latency(line.gain_us):>9}  {line.number:4}  {line.text.strip()}"
+            for line in source
+            if line.gain_us is not None
+        ]
+    return "\n".join(lines)
 
 
 def measurement_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:

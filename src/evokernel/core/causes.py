@@ -15,6 +15,7 @@ CAUSES = {
     "memory_bandwidth": "the bytes that the operator needs",
     "scalar_work": "scalar accesses and index arithmetic, element by element",
     "vector_work": "elementwise arithmetic on the vector unit",
+    "vector_memory": "loads and stores between on-chip memory and the registers of the vector unit",
     "product_on_vector": "a matrix product or convolution on the vector unit instead of the matrix unit",
     "matrix_work": "products on the matrix unit",
     "cross_lane": "reductions and moves across the lanes of a vector",

@@ -14,6 +14,7 @@ from evokernel.core.run import Run
 from evokernel.reports import formatting, metrics, tables
 from evokernel.reports.figures import draw_run_plots
 from evokernel.reports.metrics import TaskResult
+from evokernel.reports.opportunities import opportunity_table
 from evokernel.reports.plots import Plot
 from evokernel.reports.tables import Column, Table
 
@@ -107,6 +108,7 @@ def kernel_entry(result: TaskResult) -> dict[str, Any]:
         "best": best,
         "best_name": formatting.format_attempt(best.id) if best else "",
         "outcome": result.best_outcome,
+        "opportunities": opportunity_table(result.best_outcome) if result.best_outcome else None,
         "failed_reevaluations": [
             (formatting.format_attempt(attempt.id), tables.failure_reason(result.reevaluations[attempt.id].outcome))
             for attempt in result.failed_reevaluations

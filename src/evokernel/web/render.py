@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from evokernel.reports import formatting, page
+from evokernel.reports import formatting, opportunities, page
 from evokernel.web import tooltips
 
 PACKAGE_FOLDER = Path(__file__).parent
@@ -70,6 +70,7 @@ def template_environment() -> Environment:
     environment.filters["link"] = format_link
     environment.filters["speed"] = formatting.format_speed
     environment.filters["explain_bottleneck"] = tooltips.explain_bottleneck
+    environment.filters["explain_cause"] = opportunities.explain_cause
     environment.filters["explain_total"] = tooltips.explain_total
     return environment
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt
-from evokernel.reports import formatting, metrics, tables
+from evokernel.reports import formatting, metrics, opportunities, tables
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.page import outcome_line, result_headline
 from evokernel.web import diff, lineage, roofline, svg
@@ -175,6 +175,7 @@ def render_attempt(
     ]
     reevaluation = result.reevaluations.get(attempt.id)
     files = [TextBlock(name, *truncate(body)) for name, body in sorted(attempt.candidate.files.items())]
+    table = opportunities.opportunity_table(attempt.outcome)
     return render_part(
         "attempt.html.j2",
         links,
@@ -190,6 +191,8 @@ def render_attempt(
         is_best=attempt is result.best,
         texts=read_texts(run_tail, attempt),
         files=files,
+        opportunities=table.format_rows() if table else [],
+        annotated_source=opportunities.annotate_source({file.name: file.text for file in files}, attempt.outcome),
         roofline_image=roofline.draw_roofline(result.task, result, attempt.outcome),
         time_bars=roofline.draw_time_bars(result, attempt.outcome),
         interval=attempt.outcome.speedup_interval("incumbent"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evokernel.reports.formatting import BOTTLENECK_EXPLANATIONS
+from evokernel.reports.opportunities import NOTE as OPPORTUNITY_NOTE
 
 TOOLTIPS: dict[str, Any] = {
     "q1": "Q1: learned value of the item for drafting, between -1 and 1; higher means that attempts with it in the prompt earned more.",
@@ -27,6 +28,7 @@ TOOLTIPS: dict[str, Any] = {
         "time": "The verifier measures or estimates the latency.",
     },
     "protocol": "paper or strict: the rules by which the verifier decides correctness and time.",
+    "gain": OPPORTUNITY_NOTE,
     "incident": "Infrastructure failures that cost no budget.",
 }
 TOTALS: dict[str, str] = {

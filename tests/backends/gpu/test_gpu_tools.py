@@ -1,11 +1,14 @@
 """The vendor's tools: their reports are put into words, and their tables are read by the names of columns."""
 
+from pathlib import Path
+
 import pytest
 
 from evokernel.backends.gpu import ncu
 from evokernel.backends.gpu.profile import profile_kernel
 from evokernel.backends.gpu.sanitizer_run import parse_first_finding
 from evokernel.core.errors import ToolUnavailable
+from evokernel.core.records import Work
 from evokernel.tasks.loader import load_tasks
 
 SOURCE = {"kernel.cu": "__global__ void add(const float* x) {\n  __shared__ float t[256];\n  t[threadIdx.x] = x[0];\n  use(t[0]);\n}\n"}
@@ -98,3 +101,72 @@ def test_profile_names_the_bottleneck():
 def test_time_floor_ignores_bytes_that_fit_the_cache():
     task = load_tasks("starter/gelu")[0]
     assert profile_kernel(task, [5.0] * 5, 5.0, CEILINGS, {}, "").figures["moving_us"] == 0.0
+
+
+STALLED = {"ncu_us": 400.0, "ncu_launches": 3.0, "dram_share": 50.0, "waves": 0.25, "coalesced": 25.0}
+STALLED |= {"stall_long_scoreboard": 30.0, "stall_barrier": 10.0, "stall_selected": 10.0}
+CARDS = ("coalescing", "loads-in-flight", "launch-overhead")
+
+
+def opportunities_of(counters):
+    task = load_tasks("starter/gelu")[0]
+    return profile_kernel(task, [400.0] * 5, 400.0, CEILINGS, counters, "", CARDS)
+
+
+def test_counters_become_opportunities_with_the_largest_gain_first():
+    profile = opportunities_of(STALLED)
+    rows = {row.cause: row for row in profile.opportunities}
+    assert list(rows) == ["few_cores", "dependent_operations", "unaligned_copies", "synchronisation"]
+    assert rows["few_cores"].gain_us == 300.0
+    assert rows["unaligned_copies"].gain_us == 400 * 0.5 * 0.75
+    above_us = 400 - profile.figures["roofline_us"]
+    assert rows["dependent_operations"].gain_us == pytest.approx(above_us * 30 / 50, abs=1e-3)
+    assert (rows["dependent_operations"].card, rows["unaligned_copies"].card) == ("loads-in-flight", "coalescing")
+    assert rows["few_cores"].card == "", "the backend has no such card"
+    assert all("estimate" in row.summary for row in rows.values())
+
+
+def test_without_counters_nothing_is_reported():
+    assert opportunities_of({}).opportunities == ()
+
+
+def test_idle_tensor_cores_are_named_for_products():
+    task = load_tasks("starter/matmul")[0]
+    profile = profile_kernel(
+        task, [4000.0] * 5, 4000.0, CEILINGS, {"ncu_launches": 1.0, "sm_share": 90.0, "tensor_share": 0.0}, "", ("wmma",)
+    )
+    (row,) = profile.opportunities
+    assert (row.cause, row.card) == ("product_on_vector", "wmma")
+    assert row.gain_us == pytest.approx(4000 - 2 * profile.figures["roofline_us"], abs=1e-3)
+
+
+def test_tool_without_the_stall_metrics_is_asked_again(tmp_path):
+    """A tool of an older version refuses a metric that it does not know."""
+    answer = table(["0", "a", "3,000", "1,024", "2", "20", "100"]).replace("'", "")
+    tool = tmp_path / "ncu"
+    tool.write_text(
+        "#!/bin/sh\ncase \"$*\" in *issue_stalled*) echo '==ERROR== Failed to find metric smsp__x'; exit 1;; esac\n"
+        f"cat <<'END'\n{answer}END\necho done\n"
+    )
+    tool.chmod(0o755)
+    assert ncu.collect_counters(str(tool), tmp_path, "key", 0)["ncu_us"] == 3.0
+
+
+def test_every_card_of_a_stall_exists():
+    from evokernel.backends.gpu.opportunities import STALLS
+    from evokernel.core.plugins import plugin_folder
+
+    names = {path.stem for backend in ("cuda", "triton") for path in (plugin_folder("backend", backend) / "knowledge").glob("*.md")}
+    assert {card for reason in STALLS.values() for card in reason.cards} <= names
+
+
+def test_recorded_counters_name_the_fault_and_its_gain():
+    """Recorded on an H200: each thread sums 32 neighbours, 73.2 µs. With coalesced loads the same work took 19.5 µs."""
+    counters = ncu.combine_launches(ncu.parse_launches((Path(__file__).parent / "ncu_h200.csv").read_text()))
+    assert set(ncu.METRICS) <= set(counters)
+    work = Work(flops=1 << 24, bytes=4 * ((1 << 24) + (1 << 19)))
+    task = load_tasks("starter/gelu")[0].model_copy(update={"work": work})
+    latency_us = counters["ncu_us"]
+    row = profile_kernel(task, [latency_us] * 5, latency_us, CEILINGS, counters, "", CARDS).opportunities[0]
+    assert (row.cause, row.card) == ("unaligned_copies", "coalescing")
+    assert latency_us - row.gain_us == pytest.approx(19.5, rel=0.25)

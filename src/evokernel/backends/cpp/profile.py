@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from evokernel.backends.cpp.ceilings import NOMINAL, Ceilings, load_or_measure_ceilings
-from evokernel.core.records import Outcome, Profile, Task
+from evokernel.core.records import Opportunity, Outcome, Profile, Task
 
 CALL_US = 5.0  # below this, call overhead dominates
 FLOOR_MARGIN = 4.0
 MEMORY_BYTES, MEMORY_MARGIN = 64 << 20, 3.0
 """The memory ceiling was measured with this many bytes; more bytes fit no faster memory. The margin allows for kernels that write
 better than the benchmark does (zeros were written 1.2 times as fast) and for ceilings that were measured on a busy machine."""
+
+
+SMALLEST_SHARE = 0.1
+"""Smaller gains are within the error of the ceilings."""
+ROOFLINE_CAUSES = {
+    ("memory", False): ("excess_traffic", "fuse-passes", "Touch each byte once: fuse passes, read with unit stride, block for the cache."),
+    ("compute", True): ("vector_work", "register-blocking", "Vectorise fully, keep accumulators in registers, block for reuse."),
+    ("latency", False): ("dependent_operations", "vectoriser-blockers", "Vectorise, break chains of operations, reorder loops."),
+    ("latency", True): ("dependent_operations", "several-accumulators", "Vectorise, use several accumulators, reorder loops."),
+}
+"""Bottleneck and whether arithmetic is the higher floor: the likely cause, its card and the next move."""
 
 
 def compare_with_ceilings(compiler: str, flags: str, threads: int, task: Task, outcome: Outcome) -> Profile | None:
@@ -44,7 +57,25 @@ def diagnose(task: Task, latency_us: float, ceilings: Ceilings, threads: int = 1
     compute_text = f"{achieved_gflops:.2f} GFLOP/s ({compute:.0%} of {ceilings.gflops * threads:.0f})"
     roofline_text = f"the roofline allows {max(memory_us, compute_us):.1f} of {latency_us:.1f} µs"
     summary = f"{bandwidth_text} and {compute_text}; {roofline_text}. {advice}"
-    return Profile(bottleneck=bottleneck, summary=summary, figures={name: round(value, 4) for name, value in figures.items()})
+    return Profile(
+        bottleneck=bottleneck,
+        summary=summary,
+        figures={name: round(value, 4) for name, value in figures.items()},
+        opportunities=tuple(estimate_opportunities(bottleneck, latency_us, memory_us, compute_us, threads)),
+    )
+
+
+def estimate_opportunities(bottleneck: str, latency_us: float, memory_us: float, compute_us: float, threads: int) -> Iterator[Opportunity]:
+    """What the kernel loses above the roofline. The machine reports no counters, so the cause is a guess from the rates, and says so."""
+    roofline_us = max(memory_us, compute_us)
+    gain_us = round(latency_us - roofline_us, 4)
+    if bottleneck == "overhead":
+        summary = f"Estimate from the roofline ({roofline_us:.1f} of {latency_us:.1f} µs): set-up dominates a call this short."
+        yield Opportunity(cause="launch", gain_us=gain_us, summary=f"{summary} Use one loop and no allocations.", card="small-sizes")
+    elif gain_us >= SMALLEST_SHARE * latency_us:
+        cause, card, move = ROOFLINE_CAUSES[bottleneck, compute_us > memory_us]
+        limit = f"{threads} thread{'s' * (threads != 1)} at the measured ceilings would take {roofline_us:.1f} of {latency_us:.1f} µs"
+        yield Opportunity(cause=cause, gain_us=gain_us, summary=f"Estimate from the roofline: {limit}. {move}", card=card)
 
 
 def classify_bottleneck(latency_us: float, memory: float, compute: float, is_compute_heavy: bool) -> tuple[str, str]:

@@ -88,6 +88,10 @@ class GpuBackend(Backend):
 
     def measure_latency(self, job: Job, workdir: Path, incumbent_workdir: Path | None) -> TimingResult:
         from evokernel.backends.gpu.latency import measure_on_device
+        from evokernel.core.plugins import plugin_folder
 
         best = incumbent_workdir / PROGRAMS if incumbent_workdir else None
-        return measure_on_device(job.task, workdir / PROGRAMS, best, self.number, self.device, job.baselines, job.timing_s, self.profiler)
+        cards = [path.stem for path in (plugin_folder("backend", job.backend) / "knowledge").glob("*.md")]
+        return measure_on_device(
+            job.task, workdir / PROGRAMS, best, self.number, self.device, job.baselines, job.timing_s, self.profiler, cards
+        )

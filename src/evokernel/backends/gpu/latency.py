@@ -28,8 +28,9 @@ def measure_on_device(
     baselines: Sequence[str] = ("eager",),
     seconds: float = 1.0,
     profiler: str = "never",
+    cards: Sequence[str] = (),
 ) -> TimingResult:
-    """Requests a measurement from the timing server and profiles the kernel."""
+    """Requests a measurement from the timing server and profiles the kernel; `cards` are the names of the backend's cards."""
     more = {"seconds": seconds, "incumbent": str(incumbent) if incumbent else "", "baselines": list(baselines)}
     order = timing_order(task, programs) | more
     ceilings = timing_client.load_or_measure_ceilings(number, device)
@@ -37,7 +38,7 @@ def measure_on_device(
     own = result["candidate"]
     others = {name: tuple(result[name]["samples_us"]) for name in baselines if name in result}
     counters, note = read_counters(programs, order["key"], number) if profiler == "ncu" else ({}, "")
-    profile = profile_kernel(task, own["samples_us"], own["warm_us"], ceilings, counters, note)
+    profile = profile_kernel(task, own["samples_us"], own["warm_us"], ceilings, counters, note, cards)
     best = tuple(result["incumbent"]["samples_us"]) if "incumbent" in result else ()
     return TimingResult(CLOCK, tuple(own["samples_us"]), others, profile, best)
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from evokernel.backends.gpu.opportunities import METRICS
 from evokernel.backends.gpu.sanitizer_run import run_tool
 from evokernel.backends.gpu.standalone import INPUTS
 from evokernel.core.errors import ToolUnavailable
@@ -25,6 +26,7 @@ SHARES = {
     "registers": "launch__registers_per_thread",
 }
 """Our names for the metrics; averages over the launches of a call, weighted by time."""
+COLUMNS = {TIME, READ, WRITE, *SHARES.values(), *METRICS.values()}
 TIMEOUT_S = 60.0
 UNITS = {"ns": 1e-3, "us": 1.0, "usecond": 1.0, "nsecond": 1e-3, "ms": 1e3, "msecond": 1e3, "s": 1e6, "second": 1e6}
 BYTES = {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
@@ -32,7 +34,17 @@ BYTES = {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
 
 def collect_counters(tool: str, programs: Path, key: str, number: int) -> dict[str, float]:
     """Collects the counters of one call. Raises ToolUnavailable if the tool may not read them."""
-    metrics = ",".join((TIME, READ, WRITE, *SHARES.values()))
+    try:
+        return collect_metrics(tool, programs, key, number, (TIME, READ, WRITE, *SHARES.values(), *METRICS.values()))
+    except ToolUnavailable as error:
+        if "metric" not in str(error):
+            raise
+    return collect_metrics(tool, programs, key, number, (TIME, READ, WRITE, *SHARES.values()))  # a version without some of the metrics
+
+
+def collect_metrics(tool: str, programs: Path, key: str, number: int, names: Sequence[str]) -> dict[str, float]:
+    """Runs the tool once for these metrics."""
+    metrics = ",".join(names)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / INPUTS).write_text(json.dumps({"programs": str(programs), "device": number, "keys": [key], "times": 1}))
@@ -51,7 +63,7 @@ def parse_launches(text: str) -> list[dict[str, float]]:
     for values in table:
         row = {}
         for name, unit, value in zip(names, units, values):
-            if name in (TIME, READ, WRITE, *SHARES.values()):
+            if name in COLUMNS:
                 try:
                     row[name] = float(value.replace(",", "")) * (UNITS.get(unit, 1.0) if name == TIME else BYTES.get(unit, 1.0))
                 except ValueError:
@@ -67,7 +79,7 @@ def combine_launches(launches: Sequence[Mapping[str, float]]) -> dict[str, float
     for name, column in (("dram_read_bytes", READ), ("dram_written_bytes", WRITE)):
         if all(column in one for one in launches):
             counters[name] = sum(one[column] for one in launches)
-    for name, column in SHARES.items():
+    for name, column in (SHARES | METRICS).items():
         weighted = [(one[column], one.get(TIME, 0.0)) for one in launches if column in one]
         if weighted and total:
             counters[name] = sum(value * weight for value, weight in weighted) / max(sum(weight for _, weight in weighted), 1e-9)

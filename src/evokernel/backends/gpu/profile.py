@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evokernel.backends.gpu import ncu
+from evokernel.backends.gpu.opportunities import find_opportunities
 from evokernel.core.records import Profile, Task
 from evokernel.core.statistics import quantile
 
@@ -22,6 +23,7 @@ def profile_kernel(
     ceilings: Mapping[str, float],
     counters: Mapping[str, float],
     note: str,
+    cards: Sequence[str] = (),
 ) -> Profile:
     """Names the nearer of the two ceilings as the bottleneck; far below both, it is latency."""
     latency_us = quantile(samples_us, 0.25)
@@ -50,7 +52,8 @@ def profile_kernel(
     rounded_figures = {name: round(value, 4) for name, value in {**figures, **counters}.items()}
     counter_advice = ncu.advice_from_counters(counters, task.work.bytes) if counters else f"(No counters: {note}.)" if note else ""
     summary = f"{bandwidth_text} and {compute_text}; {roofline_text}. {counter_advice or advice}"
-    return Profile(bottleneck=bottleneck, summary=summary, figures=rounded_figures)
+    rows = find_opportunities(task, latency_us, figures, counters, cards) if counters else ()
+    return Profile(bottleneck=bottleneck, summary=summary, figures=rounded_figures, opportunities=rows)
 
 
 def min_transfer_us(byte_count: float, gbs: float, ceilings: Mapping[str, float]) -> float:

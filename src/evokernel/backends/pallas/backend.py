@@ -104,11 +104,12 @@ class PallasBackend(Backend):
         return findings
 
     def build(self, task: Task, candidate: Candidate, workdir: Path) -> None:
-        from evokernel.backends.pallas.compiler import CompileError, CompileTimeout, compile_program
+        from evokernel.backends.pallas.compiler import LINE_OPTION, CompileError, CompileTimeout, compile_program
         from evokernel.backends.pallas.errors import explain_message
 
         try:
-            compile_program((workdir / "lower" / "program.mlir").read_bytes(), self.chip.topology, workdir / "schedule")
+            program = (workdir / "lower" / "program.mlir").read_bytes()
+            compile_program(program, self.chip.topology, workdir / "schedule", flags=(LINE_OPTION,))
         except CompileTimeout as error:
             raise CandidateError("build_timeout", str(error)) from error
         except CompileError as error:
@@ -125,19 +126,20 @@ class PallasBackend(Backend):
     def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
         from evokernel.backends.pallas.baseline import baseline_us
         from evokernel.backends.pallas.errors import no_estimate_error
-        from evokernel.backends.pallas.profile import make_profile
-        from evokernel.backends.pallas.schedule import estimate_schedule
+        from evokernel.backends.pallas.profile import profile_analysis
+        from evokernel.backends.pallas.schedule import analyse_schedule
 
-        estimate = estimate_schedule(workdir / "schedule", self.chip)
+        analysis = analyse_schedule(workdir / "schedule", self.chip)
+        estimate = analysis.estimate
         if count := estimate.unwaited_transfers:
             raise CandidateError("race", f"the kernel never waits for {count} of its asynchronous copies: call `.wait()` on every copy")
         if self.measures:
             request = {"source": task.source, "bench": task.sizes["bench"]}
             times = measure_on_tpu(workdir / "programs" / "bench.program", request, self.chip)
-            return TimingResult(TPU_CLOCK, times.samples_us, {"xla": times.baseline_us}, make_profile(task, estimate, self.chip))
+            return TimingResult(TPU_CLOCK, times.samples_us, {"xla": times.baseline_us}, profile_analysis(task, analysis, self.chip))
         if not estimate.is_certified or (estimate.compares_indices and json.loads((workdir / "inspect" / "tables.json").read_text())):
             raise no_estimate_error(estimate.notes)
         base = baseline_us(task, self.chip) if self.baseline else None
         return TimingResult(
-            CLOCK, (estimate.latency_us,), {} if base is None else {"xla": (base,)}, make_profile(task, estimate, self.chip)
+            CLOCK, (estimate.latency_us,), {} if base is None else {"xla": (base,)}, profile_analysis(task, analysis, self.chip)
         )

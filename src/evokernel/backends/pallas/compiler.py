@@ -22,6 +22,10 @@ MEMORY_BYTES = 3 << 30
 """A compiler process that uses more memory than this is replaced before the next program."""
 
 
+LINE_OPTION = "--xla_mosaic_enable_llo_source_annotations=true"
+"""Makes the compiler write the source line of each operation into the dumped schedule, which is otherwise the same."""
+
+
 class CompileError(Exception):
     """The compiler rejected the program; the message is the compiler's."""
 

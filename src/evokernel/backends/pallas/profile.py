@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from evokernel.backends.pallas.chips import Chip
-from evokernel.backends.pallas.schedule import Estimate, diagnose
+from evokernel.backends.pallas.opportunities import find_opportunities
+from evokernel.backends.pallas.schedule import Analysis, Estimate, diagnose
 from evokernel.core.records import Profile, Task
+
+
+def profile_analysis(task: Task, analysis: Analysis, chip: Chip) -> Profile:
+    """The profile with the opportunities that replays of the schedule give."""
+    return make_profile(task, analysis.estimate, chip).model_copy(update={"opportunities": find_opportunities(task, analysis, chip)})
 
 
 def make_profile(task: Task, estimate: Estimate, chip: Chip) -> Profile:

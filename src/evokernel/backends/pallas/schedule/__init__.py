@@ -2,6 +2,15 @@
 
 from evokernel.backends.pallas.schedule.bundles import ScheduleError
 from evokernel.backends.pallas.schedule.diagnosis import Diagnosis, diagnose
-from evokernel.backends.pallas.schedule.module_estimate import Estimate, Operation, estimate_schedule
+from evokernel.backends.pallas.schedule.module_estimate import Analysis, Estimate, Operation, analyse_schedule, estimate_schedule
 
-__all__ = ["Diagnosis", "Estimate", "Operation", "ScheduleError", "diagnose", "estimate_schedule"]
+__all__ = [
+    "Analysis",
+    "Diagnosis",
+    "Estimate",
+    "Operation",
+    "ScheduleError",
+    "analyse_schedule",
+    "diagnose",
+    "estimate_schedule",
+]

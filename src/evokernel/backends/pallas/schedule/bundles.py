@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from evokernel.core.errors import InfraError
 
-MAX_BYTES = 48 << 20
+MAX_BYTES = 80 << 20
 HEAD = re.compile(r"^[ \t]*(0x[0-9a-f]+|0)[ \t]+([A-Z]{2})?:[ \t]*((?:>[ \t]*)*)\{", re.MULTILINE)
 COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
 ARGUMENT_NAME = re.compile(r"(\w+)=$")

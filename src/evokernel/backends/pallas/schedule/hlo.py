@@ -11,6 +11,8 @@ COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{")
 INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\w+\[[^\s]*) ([\w\-]+)\((.*)$")
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[()\[\]{},]|[^"()\[\]{},]+|"')
 SHAPE = re.compile(r"(\w+)\[([\d,]*)\]")
+SOURCE_LINE = re.compile(r"\w+\.py:(\d{1,7})\b")
+KERNEL_TARGET = "tpu_custom_call"
 NAME = re.compile(r"%([\w.\-]+)")
 BITS = {"pred": 8, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "f8e4m3fn": 8, "f8e5m2": 8, "s16": 16, "u16": 16, "f16": 16, "bf16": 16}
 BITS |= {"s32": 32, "u32": 32, "f32": 32, "s64": 64, "u64": 64, "f64": 64, "c64": 64}
@@ -47,6 +49,17 @@ class Instruction(NamedTuple):
     def is_scalar(self) -> bool:
         """Whether the result is a scalar."""
         return bool(re.match(r"\w+\[\]", self.type))
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether the instruction calls a Pallas kernel."""
+        return self.opcode == "custom-call" and self.attribute("custom_call_target").strip('"') == KERNEL_TARGET
+
+    @property
+    def source_line(self) -> int:
+        """The last source line in the name of the operation; 0 if there is none."""
+        lines = SOURCE_LINE.findall(self.attribute("metadata"))
+        return int(lines[-1]) if lines else 0
 
     @property
     def writes_smem(self) -> bool:

@@ -32,6 +32,8 @@ class Operation:
     hbm_bytes: float = 0.0
     dma_wait_share: float = 0.0
     """Share of its time spent waiting for transfers."""
+    line: int = 0
+    """Line of the candidate's source that asks for it; 0 if the module does not say."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,41 @@ class Estimate:
     """Whether the program compares indices read from memory, which the simulation assumes to differ."""
 
 
+@dataclass
+class ProgramRun:
+    """A program of the module that ran, and how often."""
+
+    prepared: PreparedProgram
+    schedule: Path
+    """The dumped schedule."""
+    execution: Execution
+    """The last execution."""
+    is_kernel: bool
+    """Whether the candidate wrote it; the compiler wrote the others."""
+    times: int = 0
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An estimate, and the programs that it executed."""
+
+    estimate: Estimate
+    programs: tuple[ProgramRun, ...]
+
+
 def estimate_schedule(folder: Path, chip: Chip, *, limit_s: float = 20.0) -> Estimate:
     """Estimates from the final schedules that the compiler dumped into the folder. Raises ScheduleError if the dump is incomplete.
 
     The limit is CPU time of this thread, so that the load of the machine does not change the estimate.
     """
+    return analyse_schedule(folder, chip, limit_s=limit_s).estimate
+
+
+def analyse_schedule(folder: Path, chip: Chip, *, limit_s: float = 20.0) -> Analysis:
+    """Like `estimate_schedule`, with the executed programs, which can be replayed."""
     walk = ModuleWalk(ModuleDump(folder), chip, time.thread_time() + limit_s)
     walk.run_computation(walk.dump.module.entry)
-    return walk.make_estimate()
+    return Analysis(walk.make_estimate(), tuple(walk.programs.values()))
 
 
 class ModuleDump:
@@ -132,6 +161,9 @@ class ModuleWalk:
     remarks: dict[str, None] = field(default_factory=dict)
     prepared_programs: dict[str, PreparedProgram] = field(default_factory=dict)
     executions: dict[str, Execution] = field(default_factory=dict)
+    programs: dict[str, ProgramRun] = field(default_factory=dict)
+    repeats: int = 1
+    """How often the current computation runs, if it is the body of a loop."""
     operation_count: int = 0
 
     @property
@@ -178,8 +210,10 @@ class ModuleWalk:
             self.add_doubt(f"{step.name}: the trip count of the loop is unknown, counted once")
         before, outer, operations = self.seconds, self.total, self.operations
         self.total, self.operations = UsageTally(), []
+        self.repeats *= times
         for body in step.called_computations("body"):
             self.run_computation(body, nesting + 1)
+        self.repeats //= max(1, times)
         inner, self.total, self.operations = self.total, outer, operations
         once = self.seconds - before
         self.total.add(inner, times)
@@ -216,15 +250,23 @@ class ModuleWalk:
                 self.arrived_bytes = self.requested_bytes - execution.background_bytes_left
             else:
                 self.executions[name] = execution
+        self.count_program(name, step, execution)
         usage = tally_usage(self.prepared_programs[name].program, execution, self.chip)
         seconds = execution.cycles / self.chip.clock_hz
         self.seconds += seconds
         self.total.add(usage)
         wait_share = execution.wait_cycles / execution.cycles if execution.cycles else 0.0
-        self.operations.append(Operation(step.name, step.opcode, seconds * 1e6, usage.hbm_bytes, wait_share))
+        self.operations.append(Operation(step.name, step.opcode, seconds * 1e6, usage.hbm_bytes, wait_share, step.source_line))
         for doubt in execution.doubts:
             self.add_doubt(f"{step.name}: {doubt}")
         self.remarks |= dict.fromkeys(f"{step.name}: {remark}" for remark in execution.remarks)
+
+    def count_program(self, name: str, step: hlo.Instruction, execution: Execution) -> None:
+        """Remembers that a program ran, for replays."""
+        prepared = self.prepared_programs[name]
+        run = self.programs.setdefault(name, ProgramRun(prepared, self.dump.schedules[name], execution, step.is_kernel))
+        run.execution = execution
+        run.times += self.repeats
 
     def count_without_schedule(self, step: hlo.Instruction) -> None:
         """Counts an operation without a dumped schedule: copies into scalar memory and scalar arithmetic belong to the calling program."""
