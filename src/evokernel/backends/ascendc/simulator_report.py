@@ -50,6 +50,8 @@ class SiteSaving:
 
     addresses: str
     """The call stack as offsets in the operator's library, innermost first."""
+    work: str
+    """A replay that makes this work free: a pipe, or `accesses`, `reductions`, `barriers`, `meetings`, `products`, `library`."""
     cycles: float
 
 
@@ -233,9 +235,9 @@ def parse_sites(value: object, text: str) -> tuple[SiteSaving, ...]:
     sites = []
     for row in parse_list(value, text)[:MAX_SITES]:
         parts = parse_list(row, text)
-        if len(parts) != 2:
-            refuse_report(text, "a site does not have two parts")
-        sites.append(SiteSaving(parse_string(parts[0], text), parse_number(parts[1], text)))
+        if len(parts) != 3 or parts[1] not in REPLAYS:
+            refuse_report(text, "a site does not have an address, its work and its cycles")
+        sites.append(SiteSaving(parse_string(parts[0], text), parse_string(parts[1], text), parse_number(parts[2], text)))
     return tuple(sites)
 
 

@@ -357,7 +357,7 @@ template <class F, class G> std::string savedCycles(double cycles, double coreSh
     if (one.spreads) then = then * coreShare + begin;
     double saved = i ? std::min(cycles, std::max(0.0, cycles - then)) : std::fabs(cycles - then);
     if (!one.site) causes += number(one.name.c_str(), saved);
-    else if (saved > 0) sites += (sites.empty() ? "[" : ",[") + quoted(siteAddresses(one.site)) + "," + std::to_string(saved) + "]";
+    else if (saved > 0) sites += (sites.empty() ? "[" : ",[") + quoted(siteAddresses(one.site)) + "," + quoted(one.name) + "," + std::to_string(saved) + "]";
   }
   if (!causes.empty()) causes.pop_back();
   return "\"saved\":{" + causes + "},\"sites\":[" + sites + "],";

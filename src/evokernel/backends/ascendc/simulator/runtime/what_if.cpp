@@ -51,7 +51,7 @@ struct Replay {
   double callCost(double cycles) const { return cycles / what.perCall; }
 
   void issue(CoreState& at, const Step& step, bool isSite) {
-    bool isFixedFree = what.freesCalls && step.pipe == V;
+    bool isFixedFree = what.freesCalls && step.pipe == V && step.cycles < 2 * step.fixed;
     double issued = step.pipe == S || isSite || isFixedFree ? 0 : scalarCost(callCost(c.issue));
     double cycles = step.cycles - step.fixed + (isFixedFree ? 0 : callCost(step.fixed));
     bool isProduct = step.pipe == M || step.pipe == MTE1 || step.pipe == FIX;
@@ -231,6 +231,18 @@ double mergeableCalls(const std::vector<Step>& steps, uint32_t ubPeak) {
   return std::max(1.0, std::min({chip().ub_bytes / ubPeak, LARGE_COPY / (bytes / copies), most / 2}));
 }
 
+// The kind of work of a step, to name the work of a call in the kernel: a pipe or another cause.
+std::string workOf(const Step& step) {
+  switch (step.kind) {
+    case StepKind::SCALAR: return step.flags & ACCESS ? "accesses" : "S";
+    case StepKind::PRODUCT: case StepKind::RESULT: return "products";
+    case StepKind::LIBRARY: return "library";
+    case StepKind::BARRIER: return "barriers";
+    case StepKind::ARRIVE: case StepKind::LEAVE: case StepKind::STAMP: case StepKind::MERGE: case StepKind::RECEIVE: return "meetings";
+    default: return step.flags & REDUCTION ? "reductions" : pipeName(step.pipe);
+  }
+}
+
 uint64_t hashOf(const std::vector<Step>& steps) {
   uint64_t hash = 1469598103934665603ull;
   auto mix = [&hash](uint64_t word) { hash = (hash ^ word) * 1099511628211ull, hash ^= hash >> 29; };
@@ -286,7 +298,12 @@ void WhatIfs::choose(const std::vector<Step>& steps, uint32_t ubPeak) {
   if (sums[0] > 0) return;
   all.back().perCall = mergeableCalls(steps, ubPeak);
   std::unordered_map<uint32_t, double> cycles;
-  for (const Step& step : steps) cycles[step.site] += step.cycles + std::max({step.a, step.b, step.c}) + 1;
+  std::unordered_map<uint32_t, std::map<std::string, double>> works;
+  for (const Step& step : steps) {
+    double own = step.cycles + (step.kind == StepKind::PRODUCT ? std::max({step.a, step.b, step.c}) + step.d : 0) + 1;
+    cycles[step.site] += own;
+    works[step.site][workOf(step)] += own;
+  }
   std::vector<std::pair<double, uint32_t>> order;
   for (const auto& one : cycles)
     if (one.first && !siteAddresses(one.first).empty()) order.push_back({-one.second, one.first});
@@ -295,6 +312,9 @@ void WhatIfs::choose(const std::vector<Step>& steps, uint32_t ubPeak) {
   for (size_t i = 0; i < order.size() && i < MOST_SITES && double(i) < affordable; i++) {
     all.push_back(WhatIf());
     all.back().site = order[i].second;
+    double most = 0;
+    for (const auto& work : works[order[i].second])
+      if (work.second > most) most = work.second, all.back().name = work.first;
     times.push_back(times[0]);
     sums.push_back(0);
   }

@@ -17,7 +17,7 @@ struct WhatIf {
   bool freesProducts = false;      // everything on the cube core
   bool freesAccesses = false;      // GetValue and SetValue, with their waits
   bool freesReductions = false;    // instructions that combine lanes
-  bool freesCalls = false;         // the fixed part of vector instructions
+  bool freesCalls = false;         // the fixed part of short vector instructions, which is most of them
   bool freesLibrary = false;
   bool freesMeetings = false;      // the cost of SyncAll and of flags between cores; the cores still wait for each other
   bool freesBarriers = false;      // barriers order only along the flow of the data
@@ -27,7 +27,7 @@ struct WhatIf {
   bool spreads = false;            // the memory serves all cores of the chip
   bool evens = false;              // the cores arrive at SyncAll at the same time
   double perCall = 1;              // calls whose fixed costs become one
-  uint32_t site = 0;               // everything that one call in the kernel does
+  uint32_t site = 0;               // everything that one call in the kernel does; the name is then its work
 };
 
 struct Replayed {  // of one core
