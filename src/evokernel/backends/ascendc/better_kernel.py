@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from evokernel.backends.ascendc.chips import Chip, find_chip
+from evokernel.backends.ascendc.chips import REPEAT_BYTES, Chip, find_chip
 from evokernel.backends.ascendc.kernel_cost import KernelWork, VectorWork, estimate_cube_cycles, estimate_kernel, estimate_tiles
 from evokernel.core.records import Task
 
@@ -59,7 +59,9 @@ def estimate_by_task(key: TaskKey, chip_name: str) -> BetterKernel | None:
     fused = fuse_kernels(works, read_bytes, float(sum(tensor.nbytes for tensor in signature.outputs)))
     tile_bytes = load_cost_table().tile_bytes
     vector = fused.vector
-    cycles = vector.tensor_bytes * vector.cycles_per_repeat / 256 / chip.aiv_cores
+    tiles = max(1.0, vector.tensor_bytes / chip.aiv_cores / tile_bytes)
+    starts = (vector.instructions - vector.reductions) * chip.vector_start * tiles
+    cycles = vector.tensor_bytes * vector.cycles_per_repeat / REPEAT_BYTES / chip.aiv_cores + starts
     reduction = vector.reductions * (chip.reduce_start + chip.instruction_cycles("cadd") * vector.rows / chip.aiv_cores)
     product = sum(estimate_cube_cycles(one, chip.name, chip.cold_l2) for one in fused.products)
     us = estimate_kernel(fused, chip, tile_bytes).us

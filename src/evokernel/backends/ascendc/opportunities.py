@@ -42,6 +42,16 @@ class KernelFacts:
     def us(self) -> float:
         return self.report.us
 
+    @property
+    def spread(self) -> float:
+        """Cores of the chip for each core that has a block: the times of a well-written kernel are those of all cores."""
+        return max(1.0, self.cores / self.report.block_dim)
+
+    def busy_us(self, pipe: str) -> float:
+        """Time in which a pipe of an average core works."""
+        waves = max(1.0, self.report.block_dim / self.cores)
+        return self.chip.cycles_to_us(self.report.busy.get(pipe, 0.0) / self.report.blocks_run) * waves
+
     def saving_us(self, replay: str) -> float:
         return self.chip.cycles_to_us(self.report.saved.get(replay, 0.0))
 
@@ -90,14 +100,11 @@ def list_opportunities(facts: KernelFacts) -> tuple[Opportunity, ...]:
 
 def find_few_cores(facts: KernelFacts) -> Iterator[Opportunity]:
     blocks, gain = facts.report.block_dim, facts.saving_us("cores")
-    if blocks < facts.cores:
-        yield facts.make(
-            "few_cores",
-            gain,
-            f"Only {blocks} of {facts.cores} cores have a block",
-            f"With all cores it takes about {facts.us - gain:.1f} µs: call SetBlockDim with the number of cores and split the work evenly.",
-            "core-counts",
-        )
+    best = min(facts.report.best_cores, facts.cores)
+    if blocks < best:
+        verb = "has" if blocks == 1 else "have"
+        move = f"With {best} cores it takes about {facts.us - gain:.1f} µs: call SetBlockDim({best}) and split the work evenly."
+        yield facts.make("few_cores", gain, f"Only {blocks} of {facts.cores} cores {verb} a block", move, "core-counts")
 
 
 def find_uneven_work(facts: KernelFacts) -> Iterator[Opportunity]:
@@ -223,20 +230,23 @@ def find_vector_work(facts: KernelFacts) -> Iterator[Opportunity]:
     """The vector work beyond that of a well-written kernel, if the vector unit binds."""
     if not facts.better or facts.better.product_us:
         return
+    needed = (facts.better.vector_us - facts.better.reduction_us) * facts.spread
     plain = facts.saving_us("V") - facts.saving_us("reductions")
-    needed = facts.better.vector_us - facts.better.reduction_us
+    gain = min(plain, facts.busy_us("V") - facts.saving_us("reductions") - needed)
     move = f"About {needed:.1f} µs are needed: combine instructions (Axpy, Muls for Div by a constant), hoist what is constant."
-    yield facts.make("vector_work", plain - needed, "Vector arithmetic", move, "fused-multiply-add", ("V",))
-    move = f"About {facts.better.reduction_us:.1f} µs are needed: add halves of the rows first, and reduce many rows with one call."
-    gain = facts.saving_us("reductions") - facts.better.reduction_us
+    problem = f"The vector unit works {facts.busy_us('V'):.1f} µs"
+    yield facts.make("vector_work", gain, problem, move, "fused-multiply-add", ("V",))
+    needed = facts.better.reduction_us * facts.spread
+    move = f"About {needed:.1f} µs are needed: add halves of the rows first, and reduce many rows with one call."
+    gain = facts.saving_us("reductions") - needed
     yield facts.make("cross_lane", gain, "Reductions across lanes", move, "row-reductions", ("reductions",))
 
 
 def find_matrix_work(facts: KernelFacts) -> Iterator[Opportunity]:
     if not facts.uses_cube or not facts.better or not facts.better.product_us:
         return
-    needed = facts.better.product_us
-    move = f"About {needed:.1f} µs are needed: all cube cores, base blocks of 128 x 256, CFG_MDL, and half where the tolerance allows it."
+    needed = facts.better.product_us * facts.spread
+    move = f"About {needed:.1f} µs are needed: base blocks of 128 x 256, CFG_MDL, and half where the tolerance allows it."
     yield facts.make("matrix_work", facts.saving_us("products") - needed, "The products take too long", move, "matmul-tiles", ("products", "M"))
 
 

@@ -25,7 +25,7 @@ MAX_NOTES, QUOTED_CHARS = 64, 120
 COUNTERS = ("vec_instr", "mte_instr", "mte2_bytes", "mte3_bytes", "scalar_gm", "scalar_gm_miss", "scalar_ub", "macs")
 SUMMED_FIELDS = ("workspace", "cycles", "us", "end", "launches", "cube_start", "library_start", *COUNTERS)
 """Fields that are summed over the launches of one call."""
-OPTIONAL_FIELDS = ("saved", "sites")
+OPTIONAL_FIELDS = ("saved", "sites", "best_cores")
 REPLAYS = (
     "nothing", *PIPES, "copies", "products", "accesses", "reductions", "calls", "library", "meetings", "barriers", "buffers", "alignment",
     "traffic", "cores", "even", "tiles",
@@ -106,6 +106,8 @@ class LaunchReport:
     saved: dict[str, float] = field(default_factory=dict)
     """Cycles that the launch would save in each replay of its schedule with one thing made free; `nothing` is the error of the replay."""
     sites: tuple[SiteSaving, ...] = ()
+    best_cores: int = 0
+    """Number of cores of the replay `cores`: all of them, or fewer if more would start too late; 0 if there was no replay."""
     launches: int = 1
 
     def busy_share(self, pipe: str) -> float:

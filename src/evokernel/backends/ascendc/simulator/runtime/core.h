@@ -315,11 +315,11 @@ inline void Core::scalarGm(uintptr_t address) {
   uint64_t& kept = lines[line % uint64_t(chip().dcache_lines)];
   counts.scalarGm++;
   if (kept == line) {
-    scalar(chip().scalar_gm_hit, ACCESS);
+    scalar(chip().scalar_gm_hit, ACCESS | GLOBAL);
   } else {
     kept = line;
     counts.scalarGmMiss++;
-    scalar(chip().scalar_gm_miss, ACCESS);
+    scalar(chip().scalar_gm_miss, ACCESS | GLOBAL);
   }
 }
 

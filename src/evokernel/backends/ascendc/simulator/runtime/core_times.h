@@ -11,7 +11,8 @@ namespace simulator {
 
 struct CoreTimes {
   double longest = 0, sum = 0;
-  int64_t ran = 0;
+  int64_t ran = 0, groups = 0;
+  double groupSum = 0;  // cycles of the groups, where they are known
   std::vector<double> waves;  // cycles of the slowest group that ran in each wave
   std::vector<double> aiv, aic;  // cycles of each core, summed over its waves
   CoreTimes() : aiv(size_t(chip().aiv_cores)), aic(size_t(chip().aic_cores)) {}
@@ -40,15 +41,9 @@ struct CoreTimes {
     if (ran < vectorBlocks + cubeBlocks) return longest * std::ceil(double(vectorBlocks) / chip().aiv_cores);
     return std::max(*std::max_element(aiv.begin(), aiv.end()), *std::max_element(aic.begin(), aic.end()));
   }
-  // The cycles of each core if all blocks that ran were spread evenly over all cores that have a block.
-  double even(int64_t vectorBlocks, int64_t cubeBlocks) const {
-    double blocks = double(vectorBlocks + cubeBlocks), mean = sum / double(std::max<int64_t>(1, ran));
-    if (ran < vectorBlocks + cubeBlocks) return mean * blocks / std::min(blocks, chip().aiv_cores);
-    double vector = 0, cube = 0;
-    for (double cycles : aiv) vector += cycles;
-    for (double cycles : aic) cube += cycles;
-    return std::max(vector / std::max(1.0, std::min(double(vectorBlocks), chip().aiv_cores)),
-                    cube / std::max(1.0, std::min(double(cubeBlocks), chip().aic_cores)));
+  // The cycles of each core if all groups were spread evenly over the cores that have one; the slowest core of a group counts.
+  double even(double groupsInAll, double cores) const {
+    return groups ? groupSum / double(groups) * groupsInAll / std::min(groupsInAll, cores) : 0;
   }
 };
 

@@ -345,22 +345,33 @@ std::string number(const char* key, double value) {
 // A kernel with vector and cube cores starts later, the more blocks it has.
 double cubeStart(const Launch& wanted) { return entry().isMix ? chip().cube_start * std::min(double(wanted.blockDim), chip().aic_cores) : 0; }
 
-// The cycles that the launch would save in every what-if; those of the calls in the kernel with their addresses. With more cores each has less to do,
-// except for the start of a block.
-template <class F, class G> std::string savedCycles(double cycles, double coreShare, F cyclesOf, G evenOf) {
+// With more cores each has less to do, except for the start of a block and of the library; a kernel with cube cores starts later.
+double cyclesOnMoreCores(const Launch& wanted, const Totals& totals, double then, double chipCores, double& best) {
+  double used = std::min(double(wanted.blockDim), chipCores), fixed = totals.all.library, least = then;
+  best = used;
+  for (double cores = used + 1; cores <= chipCores; cores++) {
+    double begin = (1 - used / cores) * (2 * chip().copy(0) + chip().scalar_gm_miss), later = entry().isMix ? (cores - used) * chip().cube_start : 0;
+    double cycles = (then - fixed) * used / cores + fixed + begin + later;
+    if (cycles < least) least = cycles, best = cores;
+  }
+  return least;
+}
+
+// The cycles that the launch would save in every what-if; those of the calls in the kernel with their addresses.
+template <class F> std::string savedCycles(const Launch& wanted, const Totals& totals, double cycles, double chipCores, F cyclesOf) {
   std::string causes, sites;
   const WhatIfs& what = whatIfs();
-  double begin = (1 - coreShare) * (2 * chip().copy(0) + chip().scalar_gm_miss);
+  double bestCores = wanted.blockDim;
   for (size_t i = 0; i < what.all.size(); i++) {
     const WhatIf& one = what.all[i];
-    double then = one.evens ? evenOf(what.times[i]) : cyclesOf(what.times[i]);
-    if (one.spreads) then = then * coreShare + begin;
+    double then = one.evens ? what.times[i].even(wanted.blockDim, chipCores) : cyclesOf(what.times[i]);
+    if (one.spreads) then = cyclesOnMoreCores(wanted, totals, then, chipCores, bestCores);
     double saved = i ? std::min(cycles, std::max(0.0, cycles - then)) : std::fabs(cycles - then);
     if (!one.site) causes += number(one.name.c_str(), saved);
     else if (saved > 0) sites += (sites.empty() ? "[" : ",[") + quoted(siteAddresses(one.site)) + "," + quoted(one.name) + "," + std::to_string(saved) + "]";
   }
   if (!causes.empty()) causes.pop_back();
-  return "\"saved\":{" + causes + "},\"sites\":[" + sites + "],";
+  return number("best_cores", bestCores) + "\"saved\":{" + causes + "},\"sites\":[" + sites + "],";
 }
 
 void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll, double cycles, const std::string& saved) {
@@ -444,9 +455,7 @@ void launch(const Launch& wanted) {
     return isExtrapolated ? times.extrapolated(wanted.blockDim, coresPerWave()) : times.cycles(vectorBlocks, cubeBlocks);
   };
   double cycles = cyclesOf(totals.times);
-  std::string saved = savedCycles(cycles, std::min(double(wanted.blockDim), chipCores) / chipCores, cyclesOf, [&](const CoreTimes& times) {
-    return times.even(vectorBlocks, cubeBlocks);
-  });
+  std::string saved = savedCycles(wanted, totals, cycles, chipCores, cyclesOf);
   writeReport(wanted, totals, vectorBlocks + cubeBlocks, cycles + cubeStart(wanted), saved);
 }
 

@@ -36,6 +36,7 @@ void meet(bool aivOnly, int64_t usedCores) {
   core->barrier();
   meeting.there.push_back(core);
   if (isRecording) {
+    steps().back().flags |= MEETING;
     Step step{StepKind::ARRIVE, S};
     step.slot = slotOf(meeting.slot);
     record(step);

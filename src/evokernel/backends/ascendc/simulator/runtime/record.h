@@ -23,7 +23,8 @@ enum class StepKind : uint8_t {
   RECEIVE,       // a pipe waits for a message
   ARRIVE, LEAVE  // SyncAll
 };
-enum StepFlags : uint8_t { ACCESS = 1, REDUCTION = 2 };  // GetValue or SetValue; an instruction that combines lanes
+// GetValue or SetValue; an instruction that combines lanes; an access to global memory; the barrier of SyncAll
+enum StepFlags : uint8_t { ACCESS = 1, REDUCTION = 2, GLOBAL = 4, MEETING = 8 };
 
 struct Step {
   StepKind kind;

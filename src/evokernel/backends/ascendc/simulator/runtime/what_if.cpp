@@ -32,6 +32,7 @@ struct CoreState {
 
 // The share of the copies of each argument that remains if every byte moves once.
 std::vector<double> needed;
+bool exchangesData = true;  // an argument is both written and read, so that one core may read what another one writes
 double portScale = 1;  // of a core's share of the bandwidth, if all cores of the chip had a block
 
 struct Replay {
@@ -98,6 +99,7 @@ struct Replay {
 
   void barrier(CoreState& at, const Step& step, bool isSite) {
     bool isAll = step.other == PIPES;
+    if (what.freesMeetings && !exchangesData && step.flags & MEETING) return;
     if (isSite || what.freesBarriers || what.doublesBuffers) {
       if (!isAll) return;
       forward(at, MTE2, V), forward(at, V, MTE3), forward(at, MTE2, MTE1), forward(at, MTE1, M), forward(at, M, FIX);
@@ -125,6 +127,7 @@ struct Replay {
   }
 
   void meet(CoreState& at, const Step& step) {
+    if (what.freesMeetings && !exchangesData) return;
     Slot& slot = slots[step.slot];
     if (step.kind == StepKind::ARRIVE) {
       double now = at.latest();
@@ -189,6 +192,16 @@ void findNeeds(const std::vector<Step>& steps, double blocks, double cores) {
     bool isWorkspace = reinterpret_cast<uint8_t*>(region.low) == run.workspace;
     double share = isWorkspace ? 0 : bytes <= SHARED_BYTES ? bytes * cores : bytes * cores / blocks;
     if (moved[i] > share) needed[i] = share / moved[i];
+  }
+}
+
+void findExchange(const std::vector<Step>& steps) {
+  std::vector<uint8_t> access(run.regions.size() + 1);
+  exchangesData = false;
+  for (const Step& step : steps) {
+    bool isUnknown = step.kind == StepKind::PRODUCT || step.kind == StepKind::STAMP || step.flags & GLOBAL;
+    if (step.kind == StepKind::MOVE && step.region < access.size()) isUnknown = (access[step.region] |= step.pipe == MTE2 ? 1 : 2) == 3;
+    if (isUnknown) exchangesData = true;
   }
 }
 
@@ -295,6 +308,7 @@ void WhatIfs::begin() {
 // The calls in the kernel that take most cycles.
 void WhatIfs::choose(const std::vector<Step>& steps, uint32_t ubPeak) {
   findNeeds(steps, blockCount, double(coresIn(steps)));
+  findExchange(steps);
   if (sums[0] > 0) return;
   all.back().perCall = mergeableCalls(steps, ubPeak);
   std::unordered_map<uint32_t, double> cycles;
@@ -357,17 +371,19 @@ Replayed WhatIfs::cyclesOf(size_t what, size_t core, const RanBlock& ran, const 
 // Two vector cores of one block: each waits while the cube core works for the other.
 void WhatIfs::settle(bool arePairs, int64_t perWave) {
   for (size_t what = 0; what < all.size(); what++) {
-    std::map<int64_t, double> groups;
+    std::map<int64_t, double> groups, waiting;  // the slowest core without and with the wait for the other one
     for (size_t i = 0; i < pending.size(); i++) {
       double cycles = pendingEnds[i][what].end;
       size_t other = i ^ 1;
       bool isPair = arePairs && !pending[i].isCube && other < pending.size() && !pending[other].isCube;
       if (isPair && pendingEnds[i][what].cube > 0) cycles += pendingEnds[other][what].cube;
       times[what].addBlock(cycles, pending[i].index, pending[i].isCube);
-      double& slowest = groups[arePairs && !pending[i].isCube ? pending[i].index / 2 : pending[i].index];
-      slowest = std::max(slowest, pendingEnds[i][what].end);
+      int64_t group = arePairs && !pending[i].isCube ? pending[i].index / 2 : pending[i].index;
+      groups[group] = std::max(groups[group], pendingEnds[i][what].end);
+      waiting[group] = std::max(waiting[group], cycles);
     }
     for (const auto& one : groups) times[what].addGroup(one.first, perWave, one.second);
+    for (const auto& one : waiting) times[what].groupSum += one.second, times[what].groups++;
   }
   pending.clear();
   pendingEnds.clear();

@@ -19,7 +19,7 @@ struct WhatIf {
   bool freesReductions = false;    // instructions that combine lanes
   bool freesCalls = false;         // the fixed part of short vector instructions, which is most of them
   bool freesLibrary = false;
-  bool freesMeetings = false;      // the cost of SyncAll and of flags between cores; the cores still wait for each other
+  bool freesMeetings = false;      // the cost of SyncAll and of flags between cores; the cores still wait for each other, if one reads what another writes
   bool freesBarriers = false;      // barriers order only along the flow of the data
   bool doublesBuffers = false;     // every buffer exists twice
   bool aligns = false;             // all copies are aligned
