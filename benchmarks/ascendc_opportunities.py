@@ -50,7 +50,12 @@ PAIRS = (
     Pair("product_on_vector", "product", "product_on_vector"),
     Pair("cube_few_cores", "product", "few_cores"),
     Pair("two_objects", "product", "library_start"),
+    Pair("sums_half_cores", "sums", "few_cores"),
+    Pair("sums_row_by_row", "sums", "small_copies"),
+    Pair("sums_single_buffer", "sums", "no_overlap"),
+    Pair("sums_two_reads", "sums", "excess_traffic"),
 )
+"""The last four were added after the rules were fixed."""
 
 
 class Comparison(NamedTuple):

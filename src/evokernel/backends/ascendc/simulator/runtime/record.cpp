@@ -1,6 +1,7 @@
 // The record of a schedule. The place of a step in the kernel is found by walking the frame pointers, which takes a few nanoseconds.
 #include "record.h"
 
+#include <cstring>
 #include <dlfcn.h>
 #include <link.h>
 #include <unordered_map>
@@ -15,7 +16,7 @@ bool isRecording = false, isRecordCut = false;
 
 namespace {
 
-constexpr size_t MOST_STEPS = 300000;
+constexpr size_t MOST_STEPS = 300000, MOST_CALLS = 300000;  // of one record, and of all records of a launch; several calls may be one step
 constexpr int FRAMES = 8, PASSED = 32;
 
 std::vector<Step> log;
@@ -28,6 +29,14 @@ struct Stack {
 };
 std::unordered_map<uint64_t, uint32_t> sites;
 std::vector<std::string> siteTexts(1);
+size_t calls = 0;
+
+struct Recent {
+  Stack stack;
+  uint32_t site = 0;
+};
+constexpr size_t RECENT = 64;
+Recent recent[RECENT];
 
 int findLibrary(dl_phdr_info* info, size_t, void* wanted) {
   uintptr_t start = info->dlpi_addr, end = start;
@@ -54,8 +63,7 @@ Stack callers(void** frame) {
   return found;
 }
 
-uint32_t siteOf(void** frame) {
-  Stack stack = callers(frame);
+uint32_t findSite(const Stack& stack) {
   uint64_t key = 1469598103934665603ull;
   for (uint32_t i = 0; i < stack.depth; i++) key = (key ^ stack.at[i]) * 1099511628211ull;
   auto known = sites.find(key);
@@ -70,8 +78,16 @@ uint32_t siteOf(void** frame) {
   return sites[key] = uint32_t(siteTexts.size() - 1);
 }
 
+uint32_t siteOf(void** frame) {
+  Stack stack = callers(frame);
+  Recent& last = recent[(stack.at[0] ^ stack.at[1] >> 3) % RECENT];
+  if (last.site && last.stack.depth == stack.depth && !memcmp(last.stack.at, stack.at, stack.depth * sizeof stack.at[0])) return last.site;
+  last = {stack, findSite(stack)};
+  return last.site;
+}
+
 void add(Step step, void* frame) {
-  if (log.size() >= MOST_STEPS) {
+  if (log.size() >= MOST_STEPS || ++calls > MOST_CALLS) {
     isRecording = false;
     isRecordCut = true;
     return;
@@ -90,6 +106,9 @@ Step ownStep(StepKind kind, int pipe, int other = 0) {
 }
 
 }  // namespace
+
+void startCalls() { calls = 0; }
+bool hasCallsLeft() { return calls < MOST_CALLS; }
 
 void startRecord() {
   if (!libraryStart) {

@@ -37,7 +37,10 @@ struct Step {
 
 extern bool isRecording;
 
-// Starts and ends the record of a launch; a record that is too long ends early.
+// Before a launch, of whose calls not all may be recorded.
+void startCalls();
+bool hasCallsLeft();
+// Starts the record of a block, or of blocks that run together; a record that is too long ends early.
 void startRecord();
 std::vector<Step>& steps();
 extern bool isRecordCut;

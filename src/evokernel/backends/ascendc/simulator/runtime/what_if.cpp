@@ -297,11 +297,13 @@ void WhatIfs::start(double blocks, double cores, double allCores) {
   portScale = std::max(1.0, allCores / cores);
   spent = 0;
   isOver = false;
+  startCalls();
   pending.clear();
   pendingEnds.clear();
 }
 
 void WhatIfs::begin() {
+  isOver = isOver || !hasCallsLeft();
   if (!isOver) startRecord();
 }
 
