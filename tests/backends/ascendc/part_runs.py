@@ -142,6 +142,14 @@ def survey_launch(kernel: Any, arguments: Any) -> dict[str, Any]:
     return report
 
 
+def run_launch(kernel: Any, arguments: Any) -> dict[str, Any]:
+    """The report of a complete execution."""
+    fill_inputs(arguments)
+    kernel.bind(arguments)()
+    report: dict[str, Any] = json.loads(kernel.simulator.simulator_report())
+    return report
+
+
 def fill_inputs(arguments: Any) -> None:
     import numpy as np
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evokernel.core.backend import Backend, Capabilities, DeviceAccess, Kernel, OptionalTool, TimingResult
 from evokernel.core.errors import CandidateError, InfraError
@@ -167,6 +167,7 @@ class AscendcBackend(Backend):
             self.compile_check_mode.check_compiles(project, workdir)
         build(project, workdir, self.compiler, self.build_timeout_s or BUILD_TIMEOUT_S)
         plan = {"op": project.op, "function": project.bound_function, "call": project.call_arguments, "mark": secrets.token_hex(8)}
+        plan["first_lines"] = find_first_lines(candidate.files.get(self.file_name, ""), project.files)
         (workdir / PLAN_FILE).write_text(json.dumps(plan))
         if (
             self.compile_check_mode and self.toolchain == "auto"
@@ -221,6 +222,8 @@ class AscendcBackend(Backend):
 
     def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
         from evokernel.backends.ascendc.baseline import estimate_baseline
+        from evokernel.backends.ascendc.better_kernel import estimate_better_kernel
+        from evokernel.backends.ascendc.diagnostics import locate_sites
         from evokernel.backends.ascendc.profile import profile_kernel
         from evokernel.backends.ascendc.simulator_report import parse_reports, slowest_call_at_size
 
@@ -231,7 +234,8 @@ class AscendcBackend(Backend):
         tensors = (*task.signature.inputs, *task.signature.params, *task.signature.outputs)
         launch = slowest_call_at_size(parse_reports(stderr, load_plan(workdir)["mark"]), [tensor.nbytes for tensor in tensors])
         base = estimate_baseline(task, self.chip)
-        profile = profile_kernel(task, launch, self.chip)
+        lines = locate_sites(workdir, [site.addresses for site in launch.sites], load_plan(workdir)["first_lines"])
+        profile = profile_kernel(task, launch, self.chip, estimate_better_kernel(task, self.chip), lines)
         if base.us is None:
             return TimingResult(CLOCK, (launch.us,), {}, profile)
         figures = profile.figures | {"torch_kernels": float(len(base.kernels)), "torch_outside_us": round(base.outside_us, 4)}
@@ -239,7 +243,12 @@ class AscendcBackend(Backend):
         return TimingResult(CLOCK, (launch.us,), {"torch": (base.us,)}, profile)
 
 
-def load_plan(workdir: Path) -> dict[str, str]:
+def find_first_lines(text: str, parts: Mapping[str, str]) -> dict[str, int]:
+    """The number of lines before each part in the candidate's file; none before a part that is a file of its own."""
+    return {name: text.count("\n", 0, max(0, text.find(part))) for name, part in parts.items()}
+
+
+def load_plan(workdir: Path) -> dict[str, Any]:
     """Read the plan that `build` wrote."""
-    plan: dict[str, str] = json.loads((workdir / PLAN_FILE).read_text())
+    plan: dict[str, Any] = json.loads((workdir / PLAN_FILE).read_text())
     return plan

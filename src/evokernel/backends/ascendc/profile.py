@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isclose
 from typing import NamedTuple
 
+from evokernel.backends.ascendc.better_kernel import BetterKernel
 from evokernel.backends.ascendc.chips import Chip
+from evokernel.backends.ascendc.opportunities import KernelFacts, list_opportunities
 from evokernel.backends.ascendc.simulator_report import LaunchReport
 from evokernel.core.errors import CandidateError
-from evokernel.core.records import Profile, Task
+from evokernel.core.records import Opportunity, Profile, Task
 
 CLOCK = "estimate (simulator)"
 RAW_POINTER_MESSAGE = (
@@ -53,12 +56,28 @@ class Diagnosis(NamedTuple):
     summary: str
 
 
-def profile_kernel(task: Task, report: LaunchReport, chip: Chip) -> Profile:
-    """Bottleneck and figures of a kernel. Raises CandidateError if its latency cannot be estimated."""
+BOTTLENECK_BY_CAUSE = {
+    "few_cores": "latency", "uneven_work": "latency", "launch": "overhead", "library_start": "overhead", "synchronisation": "latency",
+    "no_overlap": "latency", "small_copies": "memory", "unaligned_copies": "memory", "excess_traffic": "memory",
+    "memory_bandwidth": "memory", "scalar_work": "scalar", "step_overhead": "vector", "vector_work": "vector", "cross_lane": "vector",
+    "product_on_vector": "vector", "matrix_work": "cube",
+}  # fmt: skip
+DECISIVE_SHARE = 0.2
+"""Share of the latency from which the largest opportunity decides the bottleneck."""
+
+
+def profile_kernel(
+    task: Task, report: LaunchReport, chip: Chip, better: BetterKernel | None = None, lines: Mapping[str, int] | None = None
+) -> Profile:
+    """Bottleneck, figures and opportunities of a kernel. Raises CandidateError if its latency cannot be estimated.
+
+    `better` is the estimate of a well-written kernel, `lines` are the candidate's lines by the addresses of the report's sites.
+    """
     refuse_forged_report(report, chip)
     if report.raw_pointers:
         raise CandidateError("no_latency", RAW_POINTER_MESSAGE)
-    diagnosis, roofline = diagnose_bottleneck(task, report, chip), roofline_us(task, chip)
+    opportunities = list_opportunities(KernelFacts(task, report, chip, available_cores(report, chip), better, lines or {}))
+    diagnosis, roofline = agree_with(opportunities, diagnose_bottleneck(task, report, chip), report, chip), roofline_us(task, chip)
     figures = {
         "writing_us": chip.minimum_transfer_us(sum(tensor.nbytes for tensor in task.signature.outputs)),
         "moving_us": chip.minimum_transfer_us(task.work.bytes),
@@ -70,7 +89,18 @@ def profile_kernel(task: Task, report: LaunchReport, chip: Chip) -> Profile:
         figures["share_of_roofline"] = roofline / report.us
     notes = overhead_note(report, chip) + scalar_cost_note(report, chip) + hazard_notes(report) + execution_note(report)
     summary = f"{diagnosis.summary}{notes} The roofline allows {roofline:.1f} of {report.us:.1f} µs."
-    return Profile(bottleneck=diagnosis.bottleneck, summary=summary, figures={name: round(value, 4) for name, value in figures.items()})
+    rounded = {name: round(value, 4) for name, value in figures.items()}
+    return Profile(bottleneck=diagnosis.bottleneck, summary=summary, figures=rounded, opportunities=opportunities)
+
+
+def agree_with(opportunities: tuple[Opportunity, ...], diagnosis: Diagnosis, report: LaunchReport, chip: Chip) -> Diagnosis:
+    """The diagnosis, or the largest opportunity in its place if that is large and names another bottleneck."""
+    if not opportunities or opportunities[0].gain_us < DECISIVE_SHARE * report.us:
+        return diagnosis
+    bottleneck = BOTTLENECK_BY_CAUSE[opportunities[0].cause]
+    if bottleneck == diagnosis.bottleneck:
+        return diagnosis
+    return Diagnosis(bottleneck, opportunities[0].summary + secondary_remark(report, chip))
 
 
 def refuse_forged_report(report: LaunchReport, chip: Chip) -> None:

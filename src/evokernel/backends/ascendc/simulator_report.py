@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn
 
 from evokernel.core.errors import CandidateError
@@ -25,6 +25,13 @@ MAX_NOTES, QUOTED_CHARS = 64, 120
 COUNTERS = ("vec_instr", "mte_instr", "mte2_bytes", "mte3_bytes", "scalar_gm", "scalar_gm_miss", "scalar_ub", "macs")
 SUMMED_FIELDS = ("workspace", "cycles", "us", "end", "launches", "cube_start", "library_start", *COUNTERS)
 """Fields that are summed over the launches of one call."""
+OPTIONAL_FIELDS = ("saved", "sites", "best_cores")
+REPLAYS = (
+    "nothing", *PIPES, "copies", "products", "accesses", "reductions", "calls", "library", "meetings", "barriers", "buffers", "alignment",
+    "traffic", "cores", "even", "tiles",
+)  # fmt: skip
+"""What the simulator makes free in its replays: a pipe, or something else (what_if.h)."""
+MAX_SITES = 64
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,17 @@ class Note:
     addresses: str
     text: str
     count: int
+
+
+@dataclass(frozen=True)
+class SiteSaving:
+    """A call in the kernel, and the cycles that the launch would save if it cost nothing."""
+
+    addresses: str
+    """The call stack as offsets in the operator's library, innermost first."""
+    work: str
+    """A replay that makes this work free: a pipe, or `accesses`, `reductions`, `barriers`, `meetings`, `products`, `library`."""
+    cycles: float
 
 
 @dataclass(frozen=True)
@@ -85,6 +103,11 @@ class LaunchReport:
     """Cycles until a kernel with vector and cube cores runs; part of `cycles`."""
     library_start: float
     """Cycles in which Matmul starts on a core; part of `cycles`."""
+    saved: dict[str, float] = field(default_factory=dict)
+    """Cycles that the launch would save in each replay of its schedule with one thing made free; `nothing` is the error of the replay."""
+    sites: tuple[SiteSaving, ...] = ()
+    best_cores: int = 0
+    """Number of cores of the replay `cores`: all of them, or fewer if more would start too late; 0 if there was no replay."""
     launches: int = 1
 
     def busy_share(self, pipe: str) -> float:
@@ -133,7 +156,11 @@ def merge_launches(launches: Sequence[LaunchReport]) -> LaunchReport:
     busy = {pipe: sum(report.busy.get(pipe, 0.0) for report in launches) for pipe in PIPES}
     notes = tuple(note for report in launches for note in report.notes)
     raw = any(report.raw_pointers for report in launches)
-    return replace(longest, **totals, busy=busy, notes=notes, raw_pointers=raw) if len(launches) > 1 else longest
+    saved = {name: sum(report.saved.get(name, 0.0) for report in launches) for name in REPLAYS if name in longest.saved}
+    sites = tuple(site for report in launches for site in report.sites)
+    if len(launches) == 1:
+        return longest
+    return replace(longest, **totals, busy=busy, notes=notes, raw_pointers=raw, saved=saved, sites=sites)
 
 
 def parse_report(text: str) -> LaunchReport:
@@ -144,13 +171,15 @@ def parse_report(text: str) -> LaunchReport:
         refuse_report(text, "it is not JSON")
     if not isinstance(row, dict):
         refuse_report(text, "it is not a JSON object")
-    report_fields = [field for field in fields(LaunchReport) if field.name != "launches"]
-    missing = [field.name for field in report_fields if field.name not in row]
+    expected = [one for one in fields(LaunchReport) if one.name != "launches"]
+    missing = [one.name for one in expected if one.name not in row and one.name not in OPTIONAL_FIELDS]
     if missing:
         refuse_report(text, f"it lacks {', '.join(missing)}")
-    report = LaunchReport(**{field.name: PARSERS[str(field.type)](row[field.name], text) for field in report_fields})
+    report = LaunchReport(**{one.name: PARSERS[one.name if one.name in PARSERS else str(one.type)](row[one.name], text) for one in expected if one.name in row})
     if not 0 < report.blocks_run <= report.blocks:
         refuse_report(text, f"{report.blocks_run} of {report.blocks} blocks ran")
+    if any(cycles > report.cycles * (1 + 1e-6) for cycles in (*report.saved.values(), *(site.cycles for site in report.sites))):
+        refuse_report(text, "a replay saves more than the launch takes")
     return report
 
 
@@ -198,6 +227,22 @@ def parse_pipe_cycles(value: object, text: str) -> dict[str, float]:
     return {pipe: parse_number(cycles, text) for pipe, cycles in value.items()}
 
 
+def parse_savings(value: object, text: str) -> dict[str, float]:
+    if not isinstance(value, dict) or not set(value) <= set(REPLAYS):
+        refuse_report(text, "saved is not an object of replays")
+    return {name: parse_number(cycles, text) for name, cycles in value.items()}
+
+
+def parse_sites(value: object, text: str) -> tuple[SiteSaving, ...]:
+    sites = []
+    for row in parse_list(value, text)[:MAX_SITES]:
+        parts = parse_list(row, text)
+        if len(parts) != 3 or parts[1] not in REPLAYS:
+            refuse_report(text, "a site does not have an address, its work and its cycles")
+        sites.append(SiteSaving(parse_string(parts[0], text), parse_string(parts[1], text), parse_number(parts[2], text)))
+    return tuple(sites)
+
+
 def parse_sizes(value: object, text: str) -> tuple[int, ...]:
     return tuple(parse_integer(size, text) for size in parse_list(value, text))
 
@@ -227,7 +272,9 @@ PARSERS: dict[str, Callable[[object, str], Any]] = {
     "float": parse_number,
     "bool": parse_bool,
     "dict[str, float]": parse_pipe_cycles,
+    "saved": parse_savings,
+    "tuple[SiteSaving, ...]": parse_sites,
     "tuple[int, ...]": parse_sizes,
     "tuple[Note, ...]": parse_notes,
 }
-"""The parser of a field, by the text of its type annotation."""
+"""The parser of a field, by its name or the text of its type annotation."""

@@ -113,7 +113,7 @@ inline int betweenPipe(uint32_t from, uint32_t to) {
 inline uint64_t unitBytes(uint32_t to) { return spaceOf(to) == BT ? 64 : spaceOf(to) == FB ? 128 : BLOCK; }
 inline void betweenCost(int pipe, uint64_t bytes) {
   if (pipe == V) vectorCost(bytes, 1);
-  else core->issue(pipe, 20 + double(bytes) / chip().l1_to_l0_bytes_per_cycle);
+  else core->issue(pipe, 20 + double(bytes) / chip().l1_to_l0_bytes_per_cycle, 20);
 }
 
 inline void counted(uint64_t count, uint64_t most, const char* what) {

@@ -103,11 +103,21 @@ void Core::raise(Event& event, int from) {
   memcpy(event.clock, clock[from], sizeof event.clock);
   event.set = true;
   time[from] += chip().handshake;
+  if (__builtin_expect(isRecording, 0)) {
+    Step step{StepKind::RAISE, uint8_t(from)};
+    step.slot = slotOf(event.slot);
+    record(step);
+  }
 }
 
-void Core::wait(const Event& event, int pipe) {
+void Core::wait(const Event& event, int pipe, bool isReuse) {
   for (int other = 0; other < PIPES; other++) clock[pipe][other] = std::max(clock[pipe][other], event.clock[other]);
   time[pipe] = std::max(time[pipe], event.time) + chip().handshake;
+  if (__builtin_expect(isRecording && event.slot, 0)) {
+    Step step{StepKind::WAIT, uint8_t(pipe), isReuse};
+    step.slot = event.slot;
+    record(step);
+  }
 }
 
 void Core::barrier() {
@@ -117,9 +127,13 @@ void Core::barrier() {
     time[pipe] = latest + chip().flag;
     memcpy(clock[pipe], epoch, sizeof epoch);
   }
+  if (__builtin_expect(isRecording, 0)) record({StepKind::BARRIER, S, PIPES});
 }
 
-void Core::barrier(int pipe) { time[pipe] = std::max(finished(pipe), time[S]) + chip().flag; }
+void Core::barrier(int pipe) {
+  time[pipe] = std::max(finished(pipe), time[S]) + chip().flag;
+  if (__builtin_expect(isRecording, 0)) record({StepKind::BARRIER, uint8_t(pipe), uint8_t(pipe)});
+}
 
 void Core::race(int pipe, int other, uint32_t block, bool writes, bool wrote, const char* what) {
   uint32_t address = block * BLOCK;

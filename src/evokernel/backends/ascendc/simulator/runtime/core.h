@@ -7,6 +7,7 @@
 
 #include "chip.h"
 #include "diagnose.h"
+#include "record.h"
 #include "traffic.h"
 
 namespace simulator {
@@ -51,6 +52,7 @@ struct Shadow {
 struct Event {
   double time = 0;
   uint32_t clock[PIPES] = {};
+  uint32_t slot = 0;  // its number in the record
   bool set = false;
 };
 
@@ -143,6 +145,8 @@ class Core {
   Core(const Core&) = delete;
   int64_t blockIndex = 0, subBlock = 0;
   bool isCube = false, running = false;
+  uint32_t number = 0;        // among the cores that run together
+  void* stackTop = nullptr;   // the frames of the kernel are below it
   void reset(int64_t block);
   void finish();
 
@@ -157,19 +161,27 @@ class Core {
   Event events[PIPES][PIPES][8];
   Counts counts;
 
-  void issue(int pipe, double cycles);   // issues an instruction, in the order of its pipe
+  // Issues an instruction, in the order of its pipe; `fixed` cycles do not depend on the size of the operands.
+  void issue(int pipe, double cycles, double fixed = 0, uint8_t flags = 0);
   void move(int pipe, const Traffic& rows);  // a copy between global and local memory
   void move(int pipe, double bytes, bool aligned = true);
-  void scalar(double cycles) {
+  void scalar(double cycles, uint8_t flags = 0, int waitedFor = PIPES) {
     time[S] += cycles;
     counts.busy[S] += cycles;
+    if (__builtin_expect(isRecording, 0)) recordScalar(cycles, flags, waitedFor);
   }
+  void access(double cycles, int waitedFor) { scalar(cycles, ACCESS, waitedFor); }  // GetValue or SetValue
   void startLibrary() {  // no pipe works
     time[S] += chip().matmul_start;
     counts.library += chip().matmul_start;
+    if (__builtin_expect(isRecording, 0)) record({StepKind::LIBRARY});
+  }
+  void order(int pipe, int other, double cycles = 0) {  // a pipe waits for the last instruction of another one
+    time[pipe] = std::max(time[pipe], time[other]) + cycles;
+    if (__builtin_expect(isRecording, 0)) recordOrder(pipe, other, cycles);
   }
   void raise(Event& event, int from);
-  void wait(const Event& event, int pipe);
+  void wait(const Event& event, int pipe, bool isReuse = false);  // isReuse: for a buffer that is free again
   void barrier();
   void barrier(int pipe);
 
@@ -208,7 +220,7 @@ class Core {
   QueueBuffer queueBuffers[MOST_BUFFERS];
   void touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what);
   void reads(uint32_t address, uint64_t bytes, const char* what);    // requires that all bytes were written
-  void scalarTouch(uint32_t address, bool writes);
+  int scalarTouch(uint32_t address, bool writes);  // returns the pipe that it waits for, or PIPES
   void used(uint32_t address, uint64_t bytes) {  // so that a reset clears only the used range
     int space = spaceOf(address);
     high[space] = std::max(high[space], uint32_t(address + bytes));
@@ -231,13 +243,14 @@ inline bool ordered(int one, int other) { return one == S || other == S || one =
 
 double spaceBytes(int space);
 
-inline void Core::issue(int pipe, double cycles) {
+inline void Core::issue(int pipe, double cycles, double fixed, uint8_t flags) {
   if (__builtin_expect(!stale.empty(), 0)) hideStale();
   if (pipe != S) time[S] += chip().issue;
   started[pipe] = std::max(time[pipe], time[S]);
   time[pipe] = started[pipe] + cycles;
   counts.busy[pipe] += cycles;
   clock[pipe][pipe] = ++epoch[pipe];
+  if (__builtin_expect(isRecording, 0)) recordIssue(pipe, cycles, fixed, flags);
 }
 
 // Called before the write. A block that shows its old content and is overwritten keeps what is written.
@@ -283,16 +296,18 @@ inline void Core::reads(uint32_t address, uint64_t bytes, const char* what) {
 }
 
 // The compiler makes the scalar pipe wait for the last access to the bytes.
-inline void Core::scalarTouch(uint32_t address, bool writes) {
+inline int Core::scalarTouch(uint32_t address, bool writes) {
   if (__builtin_expect(!stale.empty(), 0)) hideStale();
   Shadow& shadow = shadows[address / BLOCK];
   uint8_t& writer = isDry() ? lastWriters[address / BLOCK] : shadow.writer;
-  if (writer != 0xff && writer != S) time[S] = std::max(time[S], finished(writer));
+  int waitsFor = writer != 0xff && writer != S ? writer : PIPES;
+  if (waitsFor != PIPES) time[S] = std::max(time[S], finished(waitsFor));
   if (writes) {
     writer = S;
     shadow.written = epoch[S];
     used(address, BLOCK);
   }
+  return waitsFor;
 }
 
 inline void Core::scalarGm(uintptr_t address) {
@@ -300,11 +315,11 @@ inline void Core::scalarGm(uintptr_t address) {
   uint64_t& kept = lines[line % uint64_t(chip().dcache_lines)];
   counts.scalarGm++;
   if (kept == line) {
-    scalar(chip().scalar_gm_hit);
+    scalar(chip().scalar_gm_hit, ACCESS | GLOBAL);
   } else {
     kept = line;
     counts.scalarGmMiss++;
-    scalar(chip().scalar_gm_miss);
+    scalar(chip().scalar_gm_miss, ACCESS | GLOBAL);
   }
 }
 

@@ -15,27 +15,43 @@ namespace {
 
 constexpr int FLAGS = 16, AT_ONCE = 15;
 
-struct Mailbox {
-  std::deque<double> signals[FLAGS];  // send time of each
-  std::deque<double> times[FLAGS];    // send times of signals of this core that wait for other senders
+struct Signal {
+  double time;    // when it was sent
+  uint32_t slot;  // its number in the record
 };
+struct Mailbox {
+  std::deque<Signal> signals[FLAGS];
+  std::deque<Signal> sent[FLAGS];  // signals of this core that wait for other senders
+};
+
+// A pipe of the running core waits for a message.
+void receive(int pipe, double sent, uint32_t slot, double cycles) {
+  core->time[pipe] = std::max(core->time[pipe], sent) + cycles;
+  if (!isRecording || !slot) return;
+  Step step{StepKind::RECEIVE, uint8_t(pipe)};
+  step.slot = slot;
+  step.cycles = cycles;
+  record(step);
+}
 std::map<int64_t, Mailbox> vectorCores, cubeCores;
 int64_t vectors = 0, cubes = 0;
 
 struct Mark {
   bool set = false;
   double time = 0;
+  uint32_t slot = 0;
 };
 std::map<std::tuple<uintptr_t, int64_t, int64_t>, Mark> marks;
 
 int64_t turn = 0;  // number of blocks whose turn is over
 double turnTime = 0;
+uint32_t turnSlot = 0;
 std::map<const Core*, int64_t> rounds;  // number of turns that a core has waited for
 
 int64_t perBlock() { return run.isMix ? 2 : 1; }
 
-void deliver(Mailbox& to, int flag, double time, const char* what) {
-  to.signals[flag].push_back(time);
+void deliver(Mailbox& to, int flag, Signal signal, const char* what) {
+  to.signals[flag].push_back(signal);
   if (int(to.signals[flag].size()) > AT_ONCE)
     reportViolation("E-CROSS-COUNT", "%s: flag %d was set %zu times without a wait, but a core counts to at most %d", what, flag,
            to.signals[flag].size(), AT_ONCE);
@@ -43,12 +59,18 @@ void deliver(Mailbox& to, int flag, double time, const char* what) {
 
 // A signal that needs all of `senders` reaches all of `receivers` when the last one has sent it.
 void combine(const std::vector<Mailbox*>& senders, const std::vector<Mailbox*>& receivers, int flag, const char* what) {
-  double latest = 0;
+  Signal latest{0, 0};
   for (Mailbox* one : senders) {
-    if (one->times[flag].empty()) return;
-    latest = std::max(latest, one->times[flag].front());
+    if (one->sent[flag].empty()) return;
+    latest.time = std::max(latest.time, one->sent[flag].front().time);
   }
-  for (Mailbox* one : senders) one->times[flag].pop_front();
+  for (Mailbox* one : senders) {
+    Step step{StepKind::MERGE};
+    step.slot = slotOf(latest.slot);
+    step.region = one->sent[flag].front().slot;
+    if (isRecording && step.region) record(step);
+    one->sent[flag].pop_front();
+  }
   for (Mailbox* one : receivers) deliver(*one, flag, latest, what);
 }
 
@@ -76,13 +98,14 @@ void startFlags(int64_t vectorBlocks, int64_t cubeBlocks) {
   rounds.clear();
   turn = 0;
   turnTime = 0;
+  turnSlot = 0;
 }
 
 void setCross(int mode, int pipe, int flag, const char* what) {
   mustRunTogether();
   checked(flag, what);
   core->issue(pipe, chip().handshake);
-  mine().times[flag].push_back(core->time[pipe]);
+  mine().sent[flag].push_back({core->time[pipe], stampMessage(pipe)});
   int64_t block = core->isCube ? core->blockIndex : core->blockIndex / perBlock();
   std::vector<Mailbox*> pair = all(vectorCores, block * perBlock(), perBlock());
   if (mode == 0) {
@@ -104,10 +127,10 @@ void setCross(int mode, int pipe, int flag, const char* what) {
 
 void waitCross(int pipe, int flag, const char* what) {
   mustRunTogether();
-  std::deque<double>& signals = mine().signals[checked(flag, what)];
+  std::deque<Signal>& signals = mine().signals[checked(flag, what)];
   if (signals.empty()) pauseUntil([&signals] { return !signals.empty(); });
   blocksMet();
-  core->time[pipe] = std::max(core->time[pipe], signals.front()) + chip().handshake;
+  receive(pipe, signals.front().time, signals.front().slot, chip().handshake);
   signals.pop_front();
 }
 
@@ -118,7 +141,7 @@ void setMark(uintptr_t place, int64_t block, int64_t event) {
   Mark& mark = marks[{place, block, event}];
   if (mark.set) pauseUntil([&mark] { return !mark.set; });
   blocksMet();
-  mark = {true, core->time[S]};
+  mark = {true, core->time[S], stampMessage(S)};
   core->scalar(chip().scalar_gm_miss);
 }
 
@@ -130,7 +153,7 @@ void waitMark(uintptr_t place, int64_t block, int64_t event) {
   blocksMet();
   mark.set = false;
   core->barrier();
-  core->time[S] = std::max(core->time[S], mark.time) + chip().scalar_gm_miss;
+  receive(S, mark.time, mark.slot, chip().scalar_gm_miss);
   core->barrier();
 }
 
@@ -141,7 +164,7 @@ void waitTurn() {
   if (turn < mineAt) pauseUntil([mineAt] { return turn >= mineAt; });
   blocksMet();
   core->barrier();
-  core->time[S] = std::max(core->time[S], turnTime) + chip().scalar_gm_miss;
+  receive(S, turnTime, turnSlot, chip().scalar_gm_miss);
   core->barrier();
 }
 
@@ -149,6 +172,7 @@ void passTurn() {
   mustRunTogether();
   core->barrier();
   turnTime = core->time[S];
+  turnSlot = stampMessage(S);
   turn++;
 }
 

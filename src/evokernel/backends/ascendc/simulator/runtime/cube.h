@@ -12,7 +12,7 @@ constexpr uint32_t FRACTAL = 512;
 inline void onCube(const char* what) {
   if (!core->isCube) reportViolation("E-CUBE-CORE", "%s runs on a vector core, which has no cube", what);
 }
-inline void loadCost(int pipe, uint64_t bytes) { core->issue(pipe, 20 + double(bytes) / chip().l1_to_l0_bytes_per_cycle); }
+inline void loadCost(int pipe, uint64_t bytes) { core->issue(pipe, 20 + double(bytes) / chip().l1_to_l0_bytes_per_cycle, 20); }
 
 // The memory of one fractal, anywhere in a tensor.
 template <typename T> inline AscendC::LocalTensor<T> shifted(const AscendC::LocalTensor<T>& tensor, int64_t bytes) {

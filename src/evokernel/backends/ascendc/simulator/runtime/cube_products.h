@@ -32,7 +32,7 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
   int64_t rows = roundUp(by.m, 16), columns = roundUp(by.n, 16), depth = roundUp(by.k, by.kDirectionAlign ? 16 : STRIP);
   bool single = by.m == 1;
   double rate = sizeof(U) == 4 ? chip().cube_macs_float : sizeof(U) == 2 ? chip().cube_macs_half : 2 * chip().cube_macs_half;
-  core->issue(M, 16 + double(rows) * double(columns) * double(depth) / rate);
+  core->issue(M, 16 + double(rows) * double(columns) * double(depth) / rate, 16);
   core->counts.macs += uint64_t(by.m) * by.n * by.k;
   source(M, left, uint64_t(single ? by.k : rows * depth) * sizeof(U), what, FRACTAL);
   source(M, right, uint64_t(columns * roundUp(by.k, STRIP)) * sizeof(S), what, FRACTAL);

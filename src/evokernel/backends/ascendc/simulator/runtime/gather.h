@@ -110,7 +110,7 @@ inline uint64_t keep(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTen
   }
   forgetMask();
   core->registers.kept = taken;
-  core->time[S] = std::max(core->time[S], core->time[V]) + chip().handshake;  // a scalar receives the number
+  core->order(S, V, chip().handshake);  // a scalar receives the number
   return taken;
 }
 

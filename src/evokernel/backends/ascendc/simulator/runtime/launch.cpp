@@ -16,6 +16,7 @@
 #include "memory.h"
 #include "meeting.h"
 #include "parts.h"
+#include "what_if.h"
 #include "writers.h"
 
 namespace simulator {
@@ -61,7 +62,10 @@ void resetVariables() {
   run.rawPointers = true;
 }
 
-void callEntry(void*) { (core->isCube && entry().callOnCube ? entry().callOnCube : entry().call)(given.data()); }
+void callEntry(void*) {
+  core->stackTop = __builtin_frame_address(0);
+ (core->isCube && entry().callOnCube ? entry().callOnCube : entry().call)(given.data());
+}
 
 // Treats an exception of the kernel as a rule violation.
 void callKernel() {
@@ -119,11 +123,7 @@ int64_t coresPerWave() { return int64_t(run.isMix || entry().onCube ? chip().aic
 
 struct Totals {
   Counts all;
-  double longest = 0, sum = 0;
-  int64_t ran = 0;
-  std::vector<double> waves;  // cycles of the slowest group that ran in each wave
-  std::vector<double> aiv, aic;  // cycles of each core, summed over its waves
-  Totals() : aiv(size_t(chip().aiv_cores)), aic(size_t(chip().aic_cores)) {}
+  CoreTimes times;
 
   void add(const Core& one) { add(one.counts, one.blockIndex, one.isCube); }
   // Two vector cores of one block: each waits while the cube core works for the other.
@@ -145,31 +145,15 @@ struct Totals {
     all.macs += c.macs;
     all.ubPeak = std::max(all.ubPeak, c.ubPeak);
     all.library = std::max(all.library, c.library);
-    longest = std::max(longest, c.end);
-    sum += c.end;
-    ran++;
-    std::vector<double>& cores = isCube ? aic : aiv;
-    cores[size_t(blockIndex) % cores.size()] += c.end;
+    times.addBlock(c.end, blockIndex, isCube);
   }
-  // The cycles of one group: its slowest core.
   void addGroup(int64_t group, int64_t perWave, double cycles) {
-    size_t wave = size_t(group / perWave);
-    if (waves.size() <= wave) waves.resize(wave + 1);
-    waves[wave] = std::max(waves[wave], cycles);
+    times.addGroup(group, perWave, cycles);
     noteCycles(group, cycles);
   }
-  // A wave takes as long as its slowest group that ran; a wave in which none ran takes the mean of the others.
-  double extrapolated(int64_t groups, int64_t perWave) const {
-    double known = 0, count = 0, all = double((groups + perWave - 1) / perWave);
-    for (double cycles : waves) known += cycles, count += cycles > 0;
-    return count ? known * all / count : 0;
-  }
-  // The cycles of the busiest core. If only some blocks ran, which are vector blocks, complete waves of the longest block.
-  double cycles(int64_t vectorBlocks, int64_t cubeBlocks) const {
-    if (ran < vectorBlocks + cubeBlocks) return longest * std::ceil(double(vectorBlocks) / chip().aiv_cores);
-    return std::max(*std::max_element(aiv.begin(), aiv.end()), *std::max_element(aic.begin(), aic.end()));
-  }
 };
+
+RanBlock describe(const Core& one) { return {one.counts.end, one.counts.cube, one.blockIndex, one.isCube}; }
 
 // Runs the blocks of these groups concurrently, each until it ends or waits for others. The vector blocks come first.
 void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int64_t>& groups, Totals& totals) {
@@ -181,6 +165,7 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int
     bool isCube = int64_t(i) >= vectorsRun;
     int64_t at = isCube ? int64_t(i) - vectorsRun : int64_t(i);
     block.own = std::make_unique<Core>();
+    block.own->number = uint32_t(i);
     name(*block.own, isCube ? groups[size_t(at)] : groups[size_t(at / each)] * each + at % each, isCube);
     block.stack = std::make_unique<uint8_t[]>(STACK_BYTES);
     getcontext(&block.context);
@@ -190,6 +175,7 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int
     makecontext(&block.context, fiber, 0);
   }
   startMeetings(vectorBlocks, cubeBlocks);
+  whatIfs().begin();
   for (bool going = true; going;) {
     going = false;
     for (Block& block : all) {
@@ -205,6 +191,11 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int
   for (Block& block : all) {
     if (!block.done) endRun("E-SYNC-LOST", "some blocks wait for other blocks that never arrive: all blocks must synchronize equally often");
   }
+  std::vector<RanBlock> ran;
+  uint32_t ubPeak = 0;
+  for (Block& block : all) ran.push_back(describe(*block.own)), ubPeak = std::max(ubPeak, block.own->counts.ubPeak);
+  whatIfs().end(ran, ubPeak);
+  whatIfs().settle(run.isMix, coresPerWave());
   for (size_t i = 0; i < all.size(); i++) {
     bool isPair = run.isMix && int64_t(i) + 1 < vectorsRun;
     if (!isPair) {
@@ -227,6 +218,7 @@ struct Over {  // at the end of a launch, no core is running
     callParts().guesses += run.guesses;
     callParts().blocksDepend |= run.blocksDepend;
     run.isDry = false;
+    isRecording = false;
     core = nullptr;
     current = nullptr;
     blocks = nullptr;
@@ -240,6 +232,7 @@ Core* onlyCore() {
 
 // Runs a block until its end or, in a dry execution, until the time limit: its cycles are then proportional to the share of the outputs that it wrote.
 void runBlockInTime(uint64_t expectedBytes, bool isChosen) {
+  whatIfs().begin();
   try {
     runBlock();
   } catch (const OutOfTime&) {
@@ -248,6 +241,7 @@ void runBlockInTime(uint64_t expectedBytes, bool isChosen) {
     core->finish();
     core->counts.end *= std::max(1.0, double(expectedBytes) / double(run.recorded));
   }
+  whatIfs().end({describe(*core)}, core->counts.ubPeak);
 }
 
 // Runs these groups in sequence on one core. Only a part that was chosen must run completely.
@@ -267,6 +261,7 @@ void runGroups(const std::vector<int64_t>& groups, uint64_t bytesPerGroup, Total
     if (together == 2) totals.addPair(pair, group * 2);
     else totals.add(pair[0], group, false);
     totals.addGroup(group, coresPerWave(), std::max(pair[0].end, pair[1].end));
+    whatIfs().settle(together == 2, coresPerWave());
     bool isTooMuch = choice().execution == Execution::SAMPLE && double(totals.all.bytesIn + totals.all.bytesOut) > SAMPLE_BYTES;
     if ((!isLate() && !isTooMuch) || group == groups.back()) continue;
     if (isChosen) endRun("E-PART-TIME", "the chosen blocks of the launch do not end within the time limit");
@@ -286,18 +281,21 @@ void runInTurn(int64_t count, bool isCube, Totals& totals) {
     Counts pair[2];
     for (int64_t sub = 0; sub < together; sub++) {
       name(*one, index + sub, isCube);
+      whatIfs().begin();
       runBlock();
+      whatIfs().end({describe(*one)}, one->counts.ubPeak);
       pair[sub] = one->counts;
     }
     if (together == 2) totals.addPair(pair, index);
     else totals.add(pair[0], index, isCube);
+    whatIfs().settle(together == 2, coresPerWave());
     double spent = std::chrono::duration<double>(Clock::now() - began).count();
-    double each = spent / double(totals.ran);
+    double each = spent / double(totals.times.ran);
     if (each * double(count) > budgetSeconds) {
       int64_t affordable = std::max<int64_t>(2, int64_t(budgetSeconds / each));
       int64_t wanted = (count - 1 + affordable - 1) / affordable;
       step = std::max<int64_t>(step, (wanted + together - 1) / together * together);
-      if (spent > budgetSeconds && totals.ran >= 2) break;
+      if (spent > budgetSeconds && totals.times.ran >= 2) break;
     }
   }
 }
@@ -325,7 +323,7 @@ void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Tota
 }
 
 void countParts(const Totals& totals) {
-  callParts().blocksRun += totals.ran;
+  callParts().blocksRun += totals.times.ran;
   callParts().bytesMoved += double(totals.all.bytesIn) + double(totals.all.bytesOut);
 }
 
@@ -347,20 +345,49 @@ std::string number(const char* key, double value) {
 // A kernel with vector and cube cores starts later, the more blocks it has.
 double cubeStart(const Launch& wanted) { return entry().isMix ? chip().cube_start * std::min(double(wanted.blockDim), chip().aic_cores) : 0; }
 
-void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll, double cycles) {
+// With more cores each has less to do, except for the start of a block and of the library; a kernel with cube cores starts later.
+double cyclesOnMoreCores(const Launch& wanted, const Totals& totals, double then, double chipCores, double& best) {
+  double used = std::min(double(wanted.blockDim), chipCores), fixed = totals.all.library, least = then;
+  best = used;
+  for (double cores = used + 1; cores <= chipCores; cores++) {
+    double begin = (1 - used / cores) * (2 * chip().copy(0) + chip().scalar_gm_miss), later = entry().isMix ? (cores - used) * chip().cube_start : 0;
+    double cycles = (then - fixed) * used / cores + fixed + begin + later;
+    if (cycles < least) least = cycles, best = cores;
+  }
+  return least;
+}
+
+// The cycles that the launch would save in every what-if; those of the calls in the kernel with their addresses.
+template <class F> std::string savedCycles(const Launch& wanted, const Totals& totals, double cycles, double chipCores, F cyclesOf) {
+  std::string causes, sites;
+  const WhatIfs& what = whatIfs();
+  double bestCores = wanted.blockDim;
+  for (size_t i = 0; i < what.all.size(); i++) {
+    const WhatIf& one = what.all[i];
+    double then = one.evens ? what.times[i].even(wanted.blockDim, chipCores) : cyclesOf(what.times[i]);
+    if (one.spreads) then = cyclesOnMoreCores(wanted, totals, then, chipCores, bestCores);
+    double saved = i ? std::min(cycles, std::max(0.0, cycles - then)) : std::fabs(cycles - then);
+    if (!one.site) causes += number(one.name.c_str(), saved);
+    else if (saved > 0) sites += (sites.empty() ? "[" : ",[") + quoted(siteAddresses(one.site)) + "," + quoted(one.name) + "," + std::to_string(saved) + "]";
+  }
+  if (!causes.empty()) causes.pop_back();
+  return number("best_cores", bestCores) + "\"saved\":{" + causes + "},\"sites\":[" + sites + "],";
+}
+
+void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll, double cycles, const std::string& saved) {
   const Counts& c = totals.all;
   std::string out = "{\"op\":" + quoted(wanted.op) + ",";
-  out += number("block_dim", wanted.blockDim) + number("blocks", double(blocksInAll)) + number("blocks_run", double(totals.ran));
-  out += number("blocks_dry", choice().isDry() ? double(totals.ran) : 0) + number("guesses", double(run.guesses));
+  out += number("block_dim", wanted.blockDim) + number("blocks", double(blocksInAll)) + number("blocks_run", double(totals.times.ran));
+  out += number("blocks_dry", choice().isDry() ? double(totals.times.ran) : 0) + number("guesses", double(run.guesses));
   out += std::string("\"is_part\":") + (choice().groups.empty() && choice().execution != Execution::PARTS ? "false," : "true,");
   out += std::string("\"matches_dry\":") + (matchesDry() ? "true," : "false,");
   out += number("tiling_key", double(wanted.tilingKey)) + number("workspace", double(wanted.workspaceBytes)) + number("cycles", cycles);
   out += number("us", chip().launch_us + cycles / (chip().ghz * 1000)) + number("ub_peak", c.ubPeak);
   out += number("vec_instr", double(c.vectorCalls)) + number("mte_instr", double(c.copies)) + number("mte2_bytes", double(c.bytesIn));
   out += number("mte3_bytes", double(c.bytesOut)) + number("scalar_gm", double(c.scalarGm)) + number("scalar_gm_miss", double(c.scalarGmMiss));
-  out += number("scalar_ub", double(c.scalarUb)) + number("macs", double(c.macs)) + number("end", totals.sum);
+  out += number("scalar_ub", double(c.scalarUb)) + number("macs", double(c.macs)) + number("end", totals.times.sum);
   out += number("cube_start", cubeStart(wanted)) + number("library_start", c.library);
-  out += "\"busy\":{";
+  out += saved + "\"busy\":{";
   for (int pipe = 0; pipe < PIPES; pipe++) {
     char text[64];
     snprintf(text, sizeof text, "%s\"%s\":%.17g", pipe ? "," : "", pipeName(pipe), c.busy[pipe]);
@@ -415,15 +442,21 @@ void launch(const Launch& wanted) {
   given = arguments.pointers;
   if (int(given.size()) != entry().parameters)
     endRun("E-KERNEL-ARGS", "the kernel has %d parameters, but needs %zu: inputs, outputs, workspace, tiling", entry().parameters, given.size());
+  double chipCores = run.isMix || !vectorBlocks ? chip().aic_cores : chip().aiv_cores;
+  whatIfs().start(double(vectorBlocks + cubeBlocks), std::min(double(wanted.blockDim), chipCores), chipCores);
   Totals totals;
   {
     Over over;
     runAll(wanted, vectorBlocks, cubeBlocks, totals);
   }
-  bool isExtrapolated = !choice().isWhole() && totals.ran < vectorBlocks + cubeBlocks;
+  bool isExtrapolated = !choice().isWhole() && totals.times.ran < vectorBlocks + cubeBlocks;
   countParts(totals);
-  double cycles = isExtrapolated ? totals.extrapolated(wanted.blockDim, coresPerWave()) : totals.cycles(vectorBlocks, cubeBlocks);
-  writeReport(wanted, totals, vectorBlocks + cubeBlocks, cycles + cubeStart(wanted));
+  auto cyclesOf = [&](const CoreTimes& times) {
+    return isExtrapolated ? times.extrapolated(wanted.blockDim, coresPerWave()) : times.cycles(vectorBlocks, cubeBlocks);
+  };
+  double cycles = cyclesOf(totals.times);
+  std::string saved = savedCycles(wanted, totals, cycles, chipCores, cyclesOf);
+  writeReport(wanted, totals, vectorBlocks + cubeBlocks, cycles + cubeStart(wanted), saved);
 }
 
 }  // namespace simulator

@@ -279,6 +279,7 @@ class MatmulImpl {
   MatrixOffset tile;
   std::vector<Sum> sums;  // of the last computed tile
   double done = 0;        // completion time of the cube
+  uint32_t doneSlot = 0;  // its number in the record
 
 #include "matmul_work.h"
 };

@@ -193,12 +193,17 @@ void charge(int rows, int columns, bool wait) {
   const simulator::Chip& chip = simulator::chip();
   simulator::Core& core = *simulator::core;
   double share = core.isCube ? 1 : 2;
-  simulator::ProductCost cost = simulator::productCost(describe(rows, columns), {share * simulator::run.l2Rate, share * simulator::run.hbmRate,
-                                                       !simulator::run.fits || chip.cold_l2 > 0, simulator::run.fits});
+  simulator::Memory memory{share * simulator::run.l2Rate, share * simulator::run.hbmRate, !simulator::run.fits || chip.cold_l2 > 0, simulator::run.fits};
+  simulator::ProductCost cost = simulator::productCost(describe(rows, columns), memory);
   core.scalar(chip.issue);
   double start = std::max(core.time[simulator::M], core.time[simulator::S]);
   done = start + cost.total;
   core.time[simulator::M] = done;
+  if (__builtin_expect(simulator::isRecording, 0)) {
+    simulator::Product aligned = describe(rows, columns);
+    aligned.left.aligned = aligned.right.aligned = true;
+    simulator::recordProduct(cost, simulator::productCost(aligned, memory).into1, doneSlot);
+  }
   core.counts.macs += uint64_t(double(rows) * columns * k);
   core.counts.bytesIn += uint64_t(cost.bytesIn);
   core.counts.bytesOut += uint64_t(cost.bytesOut);
@@ -235,5 +240,7 @@ static simulator::Factor factor(const Side& side, CubeFormat format, size_t byte
   return made;
 }
 void waitFor() {
-  if (simulator::core) simulator::core->time[simulator::S] = std::max(simulator::core->time[simulator::S], done);
+  if (!simulator::core) return;
+  simulator::core->time[simulator::S] = std::max(simulator::core->time[simulator::S], done);
+  if (__builtin_expect(simulator::isRecording && doneSlot, 0)) simulator::recordResult(doneSlot);
 }

@@ -16,6 +16,7 @@ int64_t vectors = 0, cubes = 0;
 struct Meeting {
   std::vector<Core*> there;
   uint64_t generation = 0;
+  uint32_t slot = 0;
 } meetings[2];  // for the vector cores, and for all cores
 
 }  // namespace
@@ -34,6 +35,12 @@ void meet(bool aivOnly, int64_t usedCores) {
   Meeting& meeting = meetings[aivOnly ? 0 : 1];
   core->barrier();
   meeting.there.push_back(core);
+  if (isRecording) {
+    steps().back().flags |= MEETING;
+    Step step{StepKind::ARRIVE, S};
+    step.slot = slotOf(meeting.slot);
+    record(step);
+  }
   if (int64_t(meeting.there.size()) < expected) {
     uint64_t now = meeting.generation;
     pauseUntil([&meeting, now] { return meeting.generation != now; });
@@ -41,8 +48,14 @@ void meet(bool aivOnly, int64_t usedCores) {
   }
   double latest = 0;
   for (Core* one : meeting.there) latest = std::max(latest, one->time[S]);
-  for (Core* one : meeting.there)
+  for (Core* one : meeting.there) {
     for (double& time : one->time) time = latest + chip().sync_all;
+    if (!isRecording) continue;
+    Step step{StepKind::LEAVE, S};
+    step.slot = meeting.slot;
+    recordFor(*one, step);
+  }
+  meeting.slot = 0;
   meeting.there.clear();
   meeting.generation++;
   blocksMet();

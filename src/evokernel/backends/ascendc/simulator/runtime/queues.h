@@ -146,7 +146,7 @@ template <TPosition from, TPosition to, int32_t depth, auto mask = 0> class TQue
     Buffer& one = buffer(index);
     if (!one.freed.set) return;
     simulator::returnId(EMPTY, FILL, one.freedId, what);
-    simulator::core->wait(one.freed, FILL);
+    simulator::core->wait(one.freed, FILL, true);
     one.freed.set = false;
   }
   template <typename T> bool put(const LocalTensor<T>& given, int pipe) {

@@ -64,14 +64,14 @@ template <typename T> inline uint64_t workBuffer(const AscendC::LocalTensor<T>& 
 }
 
 // The scalar pipe waits for the vector pipe.
-inline void scalarWaits() { core->time[S] = std::max(core->time[S], core->time[V]) + chip().handshake; }
+inline void scalarWaits() { core->order(S, V, chip().handshake); }
 
 // The scalar pipe writes the result, after waiting for the vector pipe.
 template <typename T> inline void scalarResult(const AscendC::LocalTensor<T>& dst, const T* values, int count, const char* what) {
   scalarWaits();
   operand(S, dst, uint64_t(count) * sizeof(T), true, what, uint32_t(sizeof(T)));
   memcpy(static_cast<void*>(dst.data()), values, uint64_t(count) * sizeof(T));
-  core->time[V] = std::max(core->time[V], core->time[S]);
+  core->order(V, S);
 }
 
 template <typename T>

@@ -152,7 +152,7 @@ template <typename T> inline void MrgSort(const LocalTensor<T>& dst, const MrgSo
   simulator::merge(dst, src, params, "MrgSort");
 }
 inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uint16_t& mrgSortList3, uint16_t& mrgSortList4) {
-  simulator::core->time[simulator::S] = std::max(simulator::core->time[simulator::S], simulator::core->time[simulator::V]) + simulator::chip().handshake;
+  simulator::core->order(simulator::S, simulator::V, simulator::chip().handshake);
   if (simulator::isDry()) simulator::guess();
   const uint16_t* merged = simulator::core->registers.merged;
   mrgSortList1 = merged[0];

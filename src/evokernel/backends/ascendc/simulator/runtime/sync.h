@@ -58,6 +58,10 @@ inline Event& flagOf(int from, int to, int id, const char* what) {
   if (id < 0 || id >= int(chip().event_ids)) endRun("E-EVENT-ID", "%s: event ID %d is outside 0..%d", what, id, int(chip().event_ids) - 1);
   return core->events[from][to][id];
 }
+// Against the flow of the data: the flag says that a buffer is free again.
+constexpr bool isBackwards(int from, int to) {
+  return (from == V && to == MTE2) || (from == MTE3 && (to == V || to == MTE2)) || (from == MTE1 && to == MTE2) || (from == M && to == MTE1) || (from == FIX && to == M);
+}
 inline void setFlag(int from, int to, int id, const char* what) {
   Event& event = flagOf(from, to, id, what);
   if (event.set) endRun("E-EVENT-SET", "%s: the flag PIPE_%s to PIPE_%s, ID %d, is already set and no WaitFlag has taken it", what, pipeName(from), pipeName(to), id);
@@ -66,7 +70,7 @@ inline void setFlag(int from, int to, int id, const char* what) {
 inline void waitFlag(int from, int to, int id, const char* what) {
   Event& event = flagOf(from, to, id, what);
   if (!event.set) endRun("E-EVENT-WAIT", "%s: the flag PIPE_%s to PIPE_%s, ID %d, is not set: the pipe waits forever", what, pipeName(from), pipeName(to), id);
-  core->wait(event, to);
+  core->wait(event, to, isBackwards(from, to));
   event.set = false;
 }
 inline void pipeBarrier(pipe_t pipe) {

@@ -97,16 +97,16 @@ template <typename T> class LocalTensor {
   template <typename I> T GetValue(I index) const {
     uint32_t at = place(int64_t(index), "GetValue");
     if (__builtin_expect(!simulator::core->known[at], 0)) simulator::core->scalarReads(at, sizeof(T), "GetValue");
-    simulator::core->scalarTouch(at, false);
+    int waitedFor = simulator::core->scalarTouch(at, false);
     simulator::core->counts.scalarUb++;
-    simulator::core->scalar(simulator::chip().scalar_ub);
+    simulator::core->access(simulator::chip().scalar_ub, waitedFor);
     return *reinterpret_cast<T*>(simulator::core->local + at);
   }
   template <typename I, typename U> void SetValue(I index, U value) const {
     uint32_t at = place(int64_t(index), "SetValue");
-    simulator::core->scalarTouch(at, true);
+    int waitedFor = simulator::core->scalarTouch(at, true);
     simulator::core->counts.scalarUb++;
-    simulator::core->scalar(simulator::chip().scalar_ub);
+    simulator::core->access(simulator::chip().scalar_ub, waitedFor);
     *reinterpret_cast<T*>(simulator::core->local + at) = T(value);
     memset(simulator::core->known + at, 1, sizeof(T));
   }
@@ -291,13 +291,14 @@ template <typename T> inline void target(int pipe, const AscendC::LocalTensor<T>
 inline void vectorCost(uint64_t bytes, double cyclesPerRepeat, int instructions = 1) {
   core->counts.vectorCalls += uint64_t(instructions);
   double repeats = double((bytes + 255) / 256);
-  core->issue(V, instructions * chip().vector_start + repeats * cyclesPerRepeat);
+  core->issue(V, instructions * chip().vector_start + repeats * cyclesPerRepeat, instructions * chip().vector_start);
 }
 
 // The same for an instruction that combines lanes.
 inline void reduceCost(uint64_t bytes, double cyclesPerRepeat, int instructions = 1) {
   core->counts.vectorCalls += uint64_t(instructions);
-  core->issue(V, instructions * chip().reduce_start + double((bytes + 255) / 256) * cyclesPerRepeat);
+  double fixed = instructions * chip().reduce_start;
+  core->issue(V, fixed + double((bytes + 255) / 256) * cyclesPerRepeat, fixed, REDUCTION);
 }
 
 // The hardware reads two sources in one cycle only if they are in different bank groups: 256 bytes apart, modulo 512.

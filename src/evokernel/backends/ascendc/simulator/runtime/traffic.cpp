@@ -104,7 +104,7 @@ void Core::move(int pipe, const Traffic& rows) {
   const Chip& c = chip();
   if (!stale.empty()) hideStale();
   double bytes = rows.bytes(), outside = beyondL2(rows, pipe != MTE2);
-  double slower = std::min(c.unaligned_gm, spread(rows));
+  double slower = std::min(c.unaligned_gm, spread(rows)), aligned = 1 / slower;
   if (slower > WORTH_KNOWING) addNote("W-GM-512", "copies of %llu bytes do not start at multiples of 512 bytes", (unsigned long long)rows.length);
   if (pipe == MTE2) slower *= 1 + c.same_address * (readersOf(rows) - 1);
   if (rows.region && rows.region->past) outside += c.bypass_request * double(rows.count);
@@ -121,6 +121,17 @@ void Core::move(int pipe, const Traffic& rows) {
   time[pipe] = std::min(end, std::max(start + std::max(c.copy_start, stream), end - latency));
   late[pipe] = end;
   clock[pipe][pipe] = ++epoch[pipe];
+  if (__builtin_expect(isRecording, 0)) {
+    Step step{StepKind::MOVE, uint8_t(pipe)};
+    step.region = rows.region ? uint32_t(rows.region - run.regions.data()) + 1 : 0;
+    step.cycles = alone;
+    step.fixed = aligned;
+    step.a = stream;
+    step.b = slower * outside / run.hbmRate;
+    step.c = slower * bytes / run.l2Rate;
+    step.d = bytes;
+    record(step);
+  }
 }
 
 void Core::move(int pipe, double bytes, bool aligned) {
