@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,6 +204,7 @@ def measurement_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 def tuning_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
     """The settings of tunables that were tried, one per row, and the chosen one."""
+    from evokernel.core.labels import format_count, format_setting
     from evokernel.reports import formatting
 
     tuning = outcome.tuning
@@ -214,10 +215,5 @@ def tuning_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         speed = f", {trial.speedup:.3f}x the default's speed" if trial.speedup else ""
         yield {"search": "tried", "confirm": "measured again", "verify": "verified"}[trial.stage], f"{format_setting(trial.setting)}: {result}{speed}"
     count = sum(trial.stage == "search" for trial in tuning.trials)
-    summary = f"{format_setting(tuning.chosen)}, {tuning.gain:.3f}x the default's speed; {formatting.format_count(count, "trial")} in {tuning.seconds:.0f} s"
+    summary = f"{format_setting(tuning.chosen)}, {tuning.gain:.3f}x the default's speed; {format_count(count, "trial")} in {tuning.seconds:.0f} s"
     yield "tuned", summary + (f" ({tuning.note})" if tuning.note else "")
-
-
-def format_setting(setting: Mapping[str, int | float]) -> str:
-    """The values of tunables as text."""
-    return ", ".join(f"{name} = {value}" for name, value in setting.items())
