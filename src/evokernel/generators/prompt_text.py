@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from evokernel.core import labels
-from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Stage, Task
+from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Stage, Task, Tuning
 from evokernel.core.state import State
 from evokernel.llm.render import one_line
 from evokernel.reference.constants import FORWARD_CLASS
@@ -26,6 +26,7 @@ ROLE_ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant",
 MAX_DETAIL_CHARS = 3000
 MAX_ATTEMPT_LINES = 30
 MAX_RESULT_CHARS = 120
+MAX_TRIALS_SHOWN = 3
 INPUT_FUNCTIONS = ("get_inputs", "get_forward_inputs", "get_init_inputs")
 
 
@@ -213,3 +214,13 @@ def has_other_sizes(task: Task) -> bool:
 def exact_outputs(task: Task) -> list[str]:
     """Outputs without a tolerance, because they contain integers or booleans."""
     return [t.name for t in task.signature.outputs if not t.dtype.startswith(("float", "bfloat"))]
+
+
+def describe_tuning(tuning: Tuning) -> str:
+    """The values that the tuner chose, and what other values gave, in one or two sentences."""
+    searched = [trial for trial in tuning.trials if trial.stage == "search"]
+    chosen = f"Tuned: {labels.format_setting(tuning.chosen)} ({tuning.gain:.2f}x the speed of the values as written)."
+    timed = sorted((t for t in searched if t.latency_us and t.setting != tuning.chosen), key=lambda t: t.latency_us or 0.0)
+    others = [f"{labels.format_setting(trial.setting)}: {format_latency(trial.latency_us or 0.0)}" for trial in timed[:MAX_TRIALS_SHOWN]]
+    failed = [f"{labels.format_setting(trial.setting)}: {trial.reason}" for trial in searched if trial.reason][:MAX_TRIALS_SHOWN]
+    return f"{chosen} Other values: {'; '.join([*others, *failed])}." if others or failed else chosen
