@@ -162,8 +162,8 @@ def summary_table(results: Sequence[BackendResult], rows: Sequence[dict[str, Any
             )
         )
     note = (
-        "Geometric mean over operators of the best latency without tuning divided by the best with it, 95 % bootstrap interval; only operators "
-        "that both arms solved. Faster, slower: by more than 1 %. Gain: of the delivered kernel over its own default."
+        "Geometric mean over operators of the best latency without tuning divided by the best with it, 95 % bootstrap interval; "
+        "only operators that both arms solved. Faster, slower: by more than 1 %. Gain: of the delivered kernel over its own default."
     )
     return Table("Tuning within attempts", columns, tuple(cells), note)
 

@@ -140,7 +140,7 @@ def test_sources_that_cannot_be_read_declare_nothing():
 def test_a_comment_cannot_reach_a_number_outside_its_definition():
     """A number inside a comment, a literal or a joined line is no definition."""
     for text in (
-        '/*\nconstexpr int T = 8; */ // tune: T = 8 | 16\n',
+        "/*\nconstexpr int T = 8; */ // tune: T = 8 | 16\n",
         'auto s = R"(\nconstexpr int T = 8;  // tune: T = 8 | 16\n)";\nint x; // tune: T = 8 | 16\n',
         "#define A \\\nconstexpr int T = 8;\nint x; // tune: T = 8 | 16\n",
     ):

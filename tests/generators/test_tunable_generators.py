@@ -75,7 +75,9 @@ def test_a_refinement_changes_what_the_tuner_does_not(tasks):
     search = DecisionSearch(space, model, Random(5), 1.0, lambda decisions: declare_tunables(space, decisions).tunables)
     for _ in range(10):
         changed = search.change_decision(decisions, {})
-        options = {slot: decisions.kernel[slot.name] if slot.group == 0 else decisions.stages[slot.group - 1][1][slot.name] for slot in tuned}
+        options = {
+            slot: decisions.kernel[slot.name] if slot.group == 0 else decisions.stages[slot.group - 1][1][slot.name] for slot in tuned
+        }
         same = replace_options(changed, {s: o for s, o in options.items() if s.group == 0 or s.name in changed.stages[s.group - 1][1]})
         assert changed == same, "numbers that the tuner chooses stay"
         assert changed != decisions

@@ -20,7 +20,10 @@ def verify_candidate(config: RunConfig, task: Task, candidate: Candidate, baseli
 
 
 def verify_kernel(config: RunConfig, task: Task, candidate: Candidate, baselines: Sequence[str]) -> VerifiedKernel:
-    """Verify the candidate through all gates, and tune it if the settings allow trials. Raises UserError if the backend cannot work here or takes other files."""
+    """Verify the candidate through all gates, and tune it if the settings allow trials.
+
+    Raises UserError if the backend cannot work here or takes other files.
+    """
     check_llm_review(config)
     executor: Executor = make_part(config, "executor")
     try:

@@ -213,7 +213,12 @@ def tuning_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
     for trial in tuning.trials:
         result = trial.reason if trial.latency_us is None else formatting.format_latency(trial.latency_us)
         speed = f", {trial.speedup:.3f}x the default's speed" if trial.speedup else ""
-        yield {"search": "tried", "confirm": "measured again", "verify": "verified"}[trial.stage], f"{format_setting(trial.setting)}: {result}{speed}"
+        yield (
+            {"search": "tried", "confirm": "measured again", "verify": "verified"}[trial.stage],
+            f"{format_setting(trial.setting)}: {result}{speed}",
+        )
     count = sum(trial.stage == "search" for trial in tuning.trials)
-    summary = f"{format_setting(tuning.chosen)}, {tuning.gain:.3f}x the default's speed; {format_count(count, "trial")} in {tuning.seconds:.0f} s"
+    summary = (
+        f"{format_setting(tuning.chosen)}, {tuning.gain:.3f}x the default's speed; {format_count(count, 'trial')} in {tuning.seconds:.0f} s"
+    )
     yield "tuned", summary + (f" ({tuning.note})" if tuning.note else "")

@@ -71,22 +71,22 @@ def check_node(node: ast.AST, names: frozenset[str], used: set[str]) -> None:
                 listed = ", ".join(sorted(names)[:12]) or "none"
                 raise ConstraintError(f"`{name}` is no tunable and no constant that is defined by a number; known names: {listed}")
             used.add(name)
-        case ast.Constant(value=value) if type(value) in (int, float) and abs(value) <= MAX_MAGNITUDE:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool) and abs(number) <= MAX_MAGNITUDE:
             pass
         case ast.BinOp(op=op) if type(op) in BINARY:
             check_node(node.left, names, used)
             check_node(node.right, names, used)
         case ast.UnaryOp(op=ast.USub() | ast.Not()):
             check_node(node.operand, names, used)
-        case ast.BoolOp(values=values):
-            for value in values:
-                check_node(value, names, used)
+        case ast.BoolOp(values=operands):
+            for operand in operands:
+                check_node(operand, names, used)
         case ast.Compare(ops=ops) if all(type(op) in COMPARISONS for op in ops):
-            for value in (node.left, *node.comparators):
-                check_node(value, names, used)
+            for operand in (node.left, *node.comparators):
+                check_node(operand, names, used)
         case ast.Call(func=ast.Name(id=function), args=arguments, keywords=[]) if function in FUNCTIONS and len(arguments) > 1:
-            for value in arguments:
-                check_node(value, names, used)
+            for operand in arguments:
+                check_node(operand, names, used)
         case _:
             raise ConstraintError(f"`{ast.unparse(node)[:60]}` is not allowed in a constraint: {GRAMMAR}")
 

@@ -117,9 +117,7 @@ def read_tunables(files: Mapping[str, str]) -> Tunables:
         earlier = found.get(tunable.name)
         if earlier and (earlier.values, earlier.default) != (tunable.values, tunable.default):
             fail(file, comment, f"`{tunable.name}` is declared twice with other values or another default: make both equal, or remove one")
-        found[tunable.name] = Tunable(
-            tunable.name, tunable.default, tunable.values, (earlier.places if earlier else ()) + tunable.places
-        )
+        found[tunable.name] = Tunable(tunable.name, tunable.default, tunable.values, (earlier.places if earlier else ()) + tunable.places)
         if len(found) > MAX_TUNABLES:
             fail(file, comment, f"more than {MAX_TUNABLES} tunables: declare only those that matter most")
     constants = collect_constants(sources, found)

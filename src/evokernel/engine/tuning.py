@@ -133,7 +133,9 @@ class Tuner:
     def order_values(self, tunable: Tunable, setting: Setting) -> list[int | float]:
         """Return the other values of a tunable: the nearest of the declared order first, for trials that end early."""
         at = tunable.values.index(setting[tunable.name])
-        return sorted((value for value in tunable.values if value != setting[tunable.name]), key=lambda v: abs(tunable.values.index(v) - at))
+        return sorted(
+            (value for value in tunable.values if value != setting[tunable.name]), key=lambda v: abs(tunable.values.index(v) - at)
+        )
 
     def draw_settings(self) -> Iterator[Setting]:
         """Yield new random settings; end if many draws in a row find none."""

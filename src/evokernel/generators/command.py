@@ -29,7 +29,13 @@ class Command:
     """
 
     def __init__(
-        self, backend: str, command: str | list[str] = "", timeout_s: float = 600, context_tokens: int = 24000, cwd: str = "", tuning_trials: int = 0
+        self,
+        backend: str,
+        command: str | list[str] = "",
+        timeout_s: float = 600,
+        context_tokens: int = 24000,
+        cwd: str = "",
+        tuning_trials: int = 0,
     ) -> None:
         self.words = parse_command(command, "generator.command", MISSING_COMMAND)
         self.timeout_s, self.cwd = timeout_s, cwd or None

@@ -24,7 +24,13 @@ class FileExchange:
     """
 
     def __init__(
-        self, backend: str, folder: str = "file-exchange", poll_s: float = 1, timeout_s: float = 0, context_tokens: int = 24000, tuning_trials: int = 0
+        self,
+        backend: str,
+        folder: str = "file-exchange",
+        poll_s: float = 1,
+        timeout_s: float = 0,
+        context_tokens: int = 24000,
+        tuning_trials: int = 0,
     ) -> None:
         if poll_s <= 0:
             raise ValueError(f"poll_s must be above 0, not {poll_s}")

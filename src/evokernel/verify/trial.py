@@ -47,7 +47,7 @@ CASE_PLANS: dict[tuple[str, bool], dict[str, tuple[str, ...]]] = {
 }
 """The kinds of inputs (`input_distributions.py`) at each size, by protocol and by whether kernels run in simulation, where each case is
 slow."""
-TUNING_PLAN = {"bench": ("own",)}
+TUNING_PLAN: dict[str, tuple[str, ...]] = {"bench": ("own",)}
 """For a setting of tunables: no size that generators do not know, since the result of every setting becomes known."""
 CONFIRMATION_SIZES = ("odd", "laptop")
 TIMED_SLOTS = 2

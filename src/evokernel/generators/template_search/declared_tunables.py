@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from jinja2 import TemplateError
@@ -130,7 +131,7 @@ def insert_constants(text: str, tunables: list[DeclaredTunable], file: str) -> s
     """The text with the constants, in every part of the file that uses them."""
     is_python = file.endswith(".py")
     starts = [0, *(match.start() for match in PART.finditer(text)), len(text)]
-    parts = [text[start:stop] for start, stop in zip(starts, starts[1:]) if start < stop]
+    parts = [text[start:stop] for start, stop in pairwise(starts) if start < stop]
     return "".join(insert_into_part(part, tunables, is_python) for part in parts)
 
 
