@@ -1,6 +1,6 @@
 """Measures what tuning within attempts gains: `template_search` with and without it, with the same number of attempts.
 
-    python benchmarks/tunables.py [--backends pallas,ascendc,cpp] [--attempts 5] [--trials 24] [--seeds 1] [--operators 26] [--out FOLDER]
+    python benchmarks/tunables.py [--backends pallas,ascendc,cpp] [--attempts 5] [--trials 24] [--seeds 1] [--tasks SPEC] [--out FOLDER]
 
 Operators: the starter suite and ten of level 2. Both arms start from seed knowledge with the same seeds. The verifier re-evaluates the best
 kernels of both arms without tuning, and the ratio of these latencies counts: measured on `cpp`, estimated on `pallas` and `ascendc`. Every
@@ -185,19 +185,19 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=24, help="settings tried per correct attempt [24]")
     parser.add_argument("--tuning-s", type=float, default=60, help="seconds after which no further setting is tried [60]")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--operators", type=int, default=26, help="number of operators, from the beginning of the list [26]")
+    parser.add_argument("--tasks", default="", help="other operators, as in `evokernel run --tasks`")
     parser.add_argument("--size", default="laptop", choices=("laptop", "full"))
     parser.add_argument("--workers", type=int, default=0, help="verifications in parallel [one per core]")
     parser.add_argument("--timing-s", type=float, default=0.2, help="seconds for timing a kernel during a run [0.2]")
     parser.add_argument("--out", type=Path, default=Path("runs/tunables"), help="folder of the runs; existing runs are resumed")
     args = parser.parse_args()
-    operators = [task.id for task in load_tasks("starter")] + [f"level2/{name}" for name in LEVEL2]
+    operators = [task.id for task in load_tasks(args.tasks or "starter," + ",".join(f"level2/{name}" for name in LEVEL2))]
     results, rows = [], []
     for backend in args.backends.split(","):
         if reason := make_plugin("backend", backend).unavailable_reason():
             print(f"{backend} is skipped: {reason}")
             continue
-        results.append(run_backend(args, backend, operators[: args.operators]))
+        results.append(run_backend(args, backend, operators))
         rows.append(summary_row(results[-1]))
     tables = [summary_table(results, rows), *map(operator_table, results)]
     write_tables(args.out, "tunables", tables, {"backends": rows})

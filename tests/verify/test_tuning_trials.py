@@ -39,8 +39,9 @@ def make_job(task, text, backend="cpp", file="kernel.cpp", **settings):
 
 
 @needs_compiler
+@pytest.mark.slow(one_in=3)
 def test_cpp_kernel_is_tuned_and_verified(doubling):
-    kernel = verify_and_tune(DirectExecutor(), make_job(doubling, HEAD + KERNEL, tuning_trials=10))
+    kernel = verify_and_tune(DirectExecutor(), make_job(doubling, HEAD + KERNEL, tuning_trials=10, protocol="paper"))
     tuning = kernel.outcome.tuning
     assert kernel.outcome.feasible
     assert tuning.chosen == {"REPEATS": 1}
@@ -51,10 +52,11 @@ def test_cpp_kernel_is_tuned_and_verified(doubling):
 
 
 @needs_compiler
+@pytest.mark.slow(one_in=3)
 def test_cpp_setting_that_is_wrong_elsewhere_does_not_win(doubling):
     """With 1 the kernel is fastest, and correct only at the timed size: the trial passes, the verification refuses it."""
     text = HEAD + KERNEL.replace("2 * x[i]", "(REPEATS == 1 && x_shape[0] != 4096 ? 3 : 2) * x[i]")
-    kernel = verify_and_tune(DirectExecutor(), make_job(doubling, text, tuning_trials=10))
+    kernel = verify_and_tune(DirectExecutor(), make_job(doubling, text, tuning_trials=10, protocol="paper"))
     assert kernel.outcome.tuning.chosen == {"REPEATS": 4}
     verified = [trial for trial in kernel.outcome.tuning.trials if trial.stage == "verify"]
     assert [(trial.setting["REPEATS"], trial.reason) for trial in verified] == [(1, "mismatch"), (4, "")]
