@@ -22,9 +22,9 @@ def read_values(job):
 class ModelExecutor:
     """Computes latencies from the values in the text; `wrong` decides which kernels fail all gates, `broken` which are not timed."""
 
-    def __init__(self, latency, wrong=lambda values: False, broken=lambda values: False, is_paired=False, noise=0.0):
+    def __init__(self, latency, wrong=lambda values: False, broken=lambda values: False, is_paired=False, noise=0.0, pairs=12):
         self.latency, self.wrong, self.broken, self.is_paired, self.noise = latency, wrong, broken, is_paired, noise
-        self.random = Random(1)
+        self.random, self.pairs = Random(1), pairs
         self.jobs: list[Job] = []
 
     def submit(self, job):
@@ -49,7 +49,7 @@ class ModelExecutor:
 
     def draw_samples(self, values):
         latency_us = self.latency(values)
-        return tuple(latency_us * (1 + self.noise * self.random.random()) for _ in range(12))
+        return tuple(latency_us * (1 + self.noise * self.random.random()) for _ in range(self.pairs))
 
     def close(self):
         pass
@@ -129,6 +129,14 @@ def test_a_measured_gain_within_the_noise_is_no_gain():
     kernel = tune(ModelExecutor(lambda values: 10.0, is_paired=True, noise=0.1))
     assert kernel.candidate.code == FOUR
     assert any(trial.stage == "confirm" for trial in kernel.outcome.tuning.trials)
+
+
+@pytest.mark.parametrize(("latency", "is_tuned"), [(bowl, True), (lambda values: 10.0, False)])
+def test_few_pairs_must_all_be_faster(latency, is_tuned):
+    """A slow kernel is measured a few times only, which gives no interval."""
+    kernel = tune(ModelExecutor(latency, is_paired=True, noise=0.02, pairs=3))
+    assert any(trial.stage == "confirm" for trial in kernel.outcome.tuning.trials)
+    assert (kernel.candidate.code != FOUR) is is_tuned
 
 
 def test_constraints_and_failures_bound_the_search():

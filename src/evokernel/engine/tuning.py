@@ -26,6 +26,8 @@ MAX_ENUMERATED = 4096
 """Combinations up to which all are listed; of a larger space, settings are drawn."""
 BATCH, MAX_DRAWS = 4, 200
 """Settings that are submitted together, and draws in search of a new one. Neither depends on the machine, so that trials repeat."""
+MIN_GAIN_OF_EVERY_PAIR = 0.02
+"""With too few pairs for an interval, as for a slow kernel, each pair must show this gain."""
 MAX_FINALISTS = 2
 """Settings that are verified completely; if none of them passes, the default stays."""
 
@@ -213,8 +215,11 @@ class Tuner:
         job = self.make_trial_job(setting)
         outcome = self.executor.submit(job.model_copy(update={"seed": job.seed + 1, "ignore_cache": True})).result()
         self.trials.append(self.make_trial(setting, outcome, "confirm"))
-        interval = outcome.speedup_interval("incumbent")
-        return bool(outcome.feasible and interval and is_significant(interval) and interval[0] > 1)
+        if not outcome.feasible:
+            return False
+        if interval := outcome.speedup_interval("incumbent"):
+            return is_significant(interval) and interval[0] > 1
+        return min(outcome.paired_speedups("incumbent"), default=0.0) > 1 + MIN_GAIN_OF_EVERY_PAIR
 
 
 def list_settings(tunables: Tunables) -> Iterator[Setting]:
