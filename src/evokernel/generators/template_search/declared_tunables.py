@@ -6,6 +6,7 @@ in place of the number, the text must equal the kernel of every other option onc
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,12 +15,13 @@ from typing import NamedTuple
 
 from jinja2 import TemplateError
 
-from evokernel.generators.template_search.decisions import Choice, Decision
+from evokernel.generators.template_search.decisions import Choice, Decision, NamedOption
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.search_space import KERNEL, KernelDecisions, SearchSpace
 
 MAX_TUNABLES = 8
 PART = re.compile(r"^// file: ", re.MULTILINE)
+CONSTANT_TERM = re.compile(r"\((\d+) ([-+*]|/(?= [1-9])) (\d+)\)")
 HEADER = {".py": ("import ", "from "), "": ("#include ", "// file: ", "// decisions: ")}
 """How the last line before the constants begins."""
 NOT_RENDERED = (ValueError, KeyError, TypeError, AttributeError, TemplateError, UnsupportedPattern)
@@ -68,7 +70,8 @@ def declare_tunables(space: SearchSpace, decisions: KernelDecisions) -> TunableK
             option = choice.get(decision.name, "")
             if slot in symbols or not option.isdigit() or option not in decision.options or len(tunables) == MAX_TUNABLES:
                 continue
-            symbol = f"{KERNEL if number == 0 else f'{group.family}{number - 1}'}_{decision.name}".upper()
+            name = f"{KERNEL if number == 0 else f'{group.family}{number - 1}'}_{decision.name}".upper()
+            symbol = NamedOption(name, int(option))
             options = [o for o in decision.options if o.isdigit() and is_same_choice(group.decisions, choice, decision.name, o)]
             working = find_options(space, decisions, symbols | {slot: symbol}, slot, options)
             if symbol not in plain and option in working and len(working) > 1:
@@ -98,9 +101,22 @@ def find_options(
             expected = render_options(space, decisions, {slot: option})
         except NOT_RENDERED:
             continue
-        if re.sub(rf"\b{symbols[slot]}\b", option, text) == expected:
+        if fold_numbers(re.sub(rf"\b{symbols[slot]}\b", option, text), space.dialect.file) == fold_numbers(expected, space.dialect.file):
             working.append(option)
     return tuple(working)
+
+
+def fold_numbers(text: str, file: str) -> str:
+    """The text with arithmetic on two numbers in parentheses replaced by its value; `/` divides integers in C only."""
+    compute = {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "/": operator.truediv if file.endswith(".py") else operator.floordiv,
+    }
+    while (folded := CONSTANT_TERM.sub(lambda term: str(compute[term[2]](int(term[1]), int(term[3]))), text)) != text:
+        text = folded
+    return text
 
 
 def is_same_choice(group: tuple[Decision, ...], choice: Choice, name: str, option: str) -> bool:
