@@ -403,3 +403,23 @@ def test_infrastructure_failure_prints_resume_command(tmp_path: Path) -> None:
 
     with pytest.raises(InfraError, match="evokernel resume"):
         display_run(make_engine(tmp_path / "run", fail), plain=True, as_json=False)
+
+
+@pytest.mark.slow(one_in=3)
+def test_verify_tunes_a_file_and_writes_it(call: Call, task_file: Path, tmp_path: Path) -> None:
+    """The synthetic clock gives every text another latency, so that some value of the constant is the fastest."""
+    kernel = tmp_path / "kernel.cpp"
+    kernel.write_text(f"constexpr int UNUSED = 1;  // tune: UNUSED = 1 | 2 | 3\n{KERNEL}")
+    options = ("--task", task_file, "--set", "clock=synthetic", "--set", "protocol=paper", "--tune")
+    record = call("verify", kernel, *options, "--out", tmp_path / "tuned.cpp", "--json").json
+    tuning = record["outcome"]["tuning"]
+    assert len([trial for trial in tuning["trials"] if trial["stage"] == "search"]) == 2
+    assert record["latency_us"] <= tuning["default_us"]
+    value = tuning["chosen"]["UNUSED"]
+    assert (tmp_path / "tuned.cpp").read_text() == kernel.read_text().replace("UNUSED = 1;", f"UNUSED = {value};")
+    kernel.write_text(KERNEL)
+    result = call("verify", kernel, *options)
+    assert (result.code, result.err.splitlines()[-1].partition(".")[0]) == (2, "error: the kernel declares no tunables")
+    kernel.write_text(f"// tune: A = fast\n{KERNEL}")
+    assert call("verify", kernel, *options).err.startswith("error: kernel.cpp:1: `// tune: A = fast`: write")
+    assert call("verify", kernel, "--task", task_file, "--out", tmp_path / "x").err.startswith("error: --out writes the kernel")

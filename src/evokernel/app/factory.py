@@ -183,7 +183,7 @@ def make_part(config: RunConfig, name: str) -> Any:
 
 def plugin_kwargs(config: RunConfig, name: str) -> dict[str, Any]:
     """Return the constructor arguments of a plug-in: its settings, and settings of the run that its constructor accepts."""
-    run_settings = {"backend": config.plugin_name("backend"), "seed": config.seed, "budget": config.budget, "workers": config.workers}
+    run_settings = {"backend": config.plugin_name("backend")} | config.model_dump(include={"seed", "budget", "workers", "tuning_trials"})
     accepted = {key: value for key, value in run_settings.items() if accepts_setting(name, config.plugin_name(name), key)}
     return {**accepted, **config.plugin_settings(name)}
 

@@ -11,10 +11,19 @@ from evokernel.core.errors import UserError
 from evokernel.core.protocols import Executor, RemoteExecutor
 from evokernel.core.records import Candidate, Outcome, Task
 from evokernel.engine.jobs import make_job
+from evokernel.engine.tuning import VerifiedKernel, verify_and_tune
 
 
 def verify_candidate(config: RunConfig, task: Task, candidate: Candidate, baselines: Sequence[str]) -> Outcome:
-    """Verify the candidate through all gates. Raises UserError if the backend cannot work here or takes other files."""
+    """Return the outcome of the candidate, without tuning it."""
+    return verify_kernel(config.model_copy(update={"tuning_trials": 0}), task, candidate, baselines).outcome
+
+
+def verify_kernel(config: RunConfig, task: Task, candidate: Candidate, baselines: Sequence[str]) -> VerifiedKernel:
+    """Verify the candidate through all gates, and tune it if the settings allow trials.
+
+    Raises UserError if the backend cannot work here or takes other files.
+    """
     check_llm_review(config)
     executor: Executor = make_part(config, "executor")
     try:
@@ -22,6 +31,6 @@ def verify_candidate(config: RunConfig, task: Task, candidate: Candidate, baseli
         if not isinstance(executor, RemoteExecutor) and (reason := backend.unavailable_reason()):
             raise UserError(f"backend '{config.plugin_name('backend')}' cannot work on this machine: {reason}")
         require_kernel_source(candidate, backend)
-        return executor.submit(make_job(config, task, candidate, seed=config.seed, baselines=baselines)).result()
+        return verify_and_tune(executor, make_job(config, task, candidate, seed=config.seed, baselines=baselines))
     finally:
         executor.close()

@@ -21,8 +21,11 @@ from evokernel.cli.output import (
 from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
+    from evokernel.core.config import RunConfig
     from evokernel.core.records import Candidate, Outcome, Task
 
+DEFAULT_TRIALS = 24
+"""Settings that `--tune` tries unless `--set tuning_trials=N` says otherwise."""
 GATES = ("screen", "build", "check", "time")
 
 
@@ -39,6 +42,8 @@ GATES = ("screen", "build", "check", "time")
     metavar="KEY=VALUE",
     help="Override a setting, such as backend.threads=2 or timeout_s=20; may be repeated.",
 )
+@click.option("--tune", is_flag=True, help="If the kernel is correct, try other values of its tunables (docs/tunables.md).")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="With --tune: write the kernel with its best values.")
 @click.option("--require-sandbox", is_flag=True, help="Refuse to run if a layer of the sandbox is missing; 'evokernel doctor' lists them.")
 @click.option("--profile", "shows_profile", is_flag=True, help="Print what the kernel would gain without each cause of its latency.")
 @json_option
@@ -49,6 +54,8 @@ def command(
     size: str | None,
     baselines: tuple[str, ...],
     sets: tuple[str, ...],
+    tune: bool,
+    out: Path | None,
     require_sandbox: bool,
     shows_profile: bool,
     as_json: bool,
@@ -61,16 +68,19 @@ def command(
       evokernel verify kernel.cpp --task my_op.py --baseline compile --json
       evokernel verify kernel.cpp --task starter/matmul --set backend.threads=2
       evokernel verify kernel.asc --task starter/softmax --profile
+      evokernel verify kernel.cpp --task starter/softmax --tune --out tuned.cpp
 
     Exit codes: 0 passed every gate, 1 failed a gate, 2 error to fix, 3 infrastructure failure.
     """
     from evokernel.app.factory import load_sized_tasks
     from evokernel.app.kernel_files import detect_backend, read_candidate
-    from evokernel.app.verification import verify_candidate
+    from evokernel.app.verification import verify_candidate, verify_kernel
     from evokernel.core.config import resolve_config
     from evokernel.reports import formatting
     from evokernel.sandbox import layers
 
+    if out and not tune:
+        raise UserError("--out writes the kernel with its best values: add --tune")
     base = {"backend": {"name": backend or detect_backend(file)}}
     config = resolve_config(None, sets, base=base, workers=1, size=size, require_sandbox=require_sandbox or None)
     if config.require_sandbox:
@@ -79,12 +89,18 @@ def command(
     tasks = load_sized_tasks(config, spec)
     if len(tasks) != 1:
         raise UserError(f"'{spec}' names {len(tasks)} tasks. Name one, such as --task {tasks[0].id}.")
-    outcome = verify_candidate(config, tasks[0], kernel, ("eager", *baselines))
+    if tune:
+        config = with_tuning(config, kernel)
+        kernel, outcome = verify_kernel(config, tasks[0], kernel, ("eager", *baselines))
+    else:
+        outcome = verify_candidate(config, tasks[0], kernel, ("eager", *baselines))
     if as_json:
         print_json(outcome_record(tasks[0], kernel, outcome))
     else:
         profile = f"\n\n{format_opportunities(kernel, outcome)}" if shows_profile else ""
         print_text(format_outcome(tasks[0], outcome) + profile)
+    if out and outcome.feasible:
+        print_text(f"wrote {write_kernel(kernel, file, out)}", err=True)
     if outcome.feasible and (missing_baselines := [name for name in baselines if name not in outcome.baseline_us]):
         print_text(
             f"note: no {formatting.baseline_label(missing_baselines)} baseline is available for "
@@ -92,6 +108,35 @@ def command(
             err=True,
         )
     return 0 if outcome.feasible else 1
+
+
+def with_tuning(config: RunConfig, kernel: Candidate) -> RunConfig:
+    """The settings with trials; refuses a kernel without tunables."""
+    from evokernel.core.errors import CandidateError
+    from evokernel.core.tunables import read_tunables
+
+    try:
+        if not read_tunables(kernel.files).tunables:
+            comment = "#" if all(name.endswith(".py") for name in kernel.files) else "//"
+            raise UserError(f"the kernel declares no tunables. Add a comment such as '{comment} tune: TILE = 64 | 128' to a constant.")
+    except CandidateError as error:
+        raise UserError(error.detail) from error
+    return config if config.tuning_trials else config.model_copy(update={"tuning_trials": DEFAULT_TRIALS})
+
+
+def write_kernel(kernel: Candidate, source: Path, out: Path) -> Path:
+    """Write the files of a kernel to a file, or to a folder if it was read from one."""
+    from evokernel.core.paths import write_files
+
+    try:
+        if source.is_dir():
+            out.mkdir(parents=True, exist_ok=True)
+            write_files(out, kernel.files)
+        else:
+            out.write_text(next(iter(kernel.files.values())), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}. Choose another --out.") from error
+    return out
 
 
 def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
@@ -195,5 +240,28 @@ def measurement_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
             "timed size",
             f"too large to run whole: parts with {outcome.run_share:.2%} of the output ran, {outcome.compared_share:.3%} was compared",
         )
+    yield from tuning_rows(outcome)
     yield from (("not checked", text) for text in outcome.skipped_checks)
     yield from outcome.versions.items()
+
+
+def tuning_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
+    """The settings of tunables that were tried, one per row, and the chosen one."""
+    from evokernel.core.labels import format_count, format_setting
+    from evokernel.reports import formatting
+
+    tuning = outcome.tuning
+    if tuning is None:
+        return
+    for trial in tuning.trials:
+        result = trial.reason if trial.latency_us is None else formatting.format_latency(trial.latency_us)
+        speed = f", {trial.speedup:.3f}x the default's speed" if trial.speedup else ""
+        yield (
+            {"search": "tried", "confirm": "measured again", "verify": "verified"}[trial.stage],
+            f"{format_setting(trial.setting)}: {result}{speed}",
+        )
+    count = sum(trial.stage == "search" for trial in tuning.trials)
+    summary = (
+        f"{format_setting(tuning.chosen)}, {tuning.gain:.3f}x the default's speed; {format_count(count, 'trial')} in {tuning.seconds:.0f} s"
+    )
+    yield "tuned", summary + (f" ({tuning.note})" if tuning.note else "")

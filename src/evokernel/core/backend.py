@@ -135,6 +135,8 @@ class Capabilities:
     """What finds invalid memory accesses: nothing; every run of a kernel; `build_sanitized`; or `run_sanitizer` on the ordinary build."""
     is_repeatable: bool = False
     """Whether a second verification of a candidate would give the same outcome, so that outcomes may be cached."""
+    estimate_needs_run: bool = True
+    """Whether `estimate_latency` needs a run of the kernel at the timed size; otherwise it follows from the build alone."""
     limitations: str = ""
     """The checks that are impossible on this machine, and why; empty if there are none."""
     can_run_parts: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 BASELINES = {"eager": "PyTorch eager", "compile": "torch.compile", "xla": "XLA", "torch": "PyTorch on the NPU"}
 BASELINE_DETAILS = {"xla": "XLA's own program for the reference"}
@@ -42,6 +42,11 @@ def estimate_note(names: Iterable[str]) -> str:
 def speedup_phrase(ratio: float | None, name: str) -> str:
     """Return `, 1.50x the speed of XLA`, or an empty text if there is no baseline."""
     return f", {ratio:.2f}x the speed of {baseline_label([name])}" if ratio else ""
+
+
+def format_setting(setting: Mapping[str, int | float]) -> str:
+    """`TILE = 64, DEPTH = 2`: the values of tunables."""
+    return ", ".join(f"{name} = {value}" for name, value in setting.items())
 
 
 def format_count(count: int, noun: str) -> str:

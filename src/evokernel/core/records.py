@@ -233,6 +233,46 @@ class Profile(Record):
     """The causes of the latency, largest gain first. Gains overlap: they do not add up."""
 
 
+class TuningTrial(Record):
+    """One setting of a kernel's tunables that the tuner tried."""
+
+    setting: dict[str, int | float]
+    """The value of each tunable."""
+    latency_us: float | None = None
+    """Its latency in microseconds; None if it failed."""
+    speedup: float | None = None
+    """The default's latency divided by this one: measured alternately, or from two estimates. None if it failed."""
+    reason: str = ""
+    """Failure category, as in `GateResult.reason`; empty if it was timed. The detail is not kept: the default was correct."""
+    stage: Literal["search", "confirm", "verify"] = "search"
+    """`search`: screened, built and timed at the timed size. `confirm`: timed once more against the default. `verify`: all gates."""
+
+
+class Tuning(Record):
+    """The search over the tunables of one candidate. The attempt's candidate has the chosen setting."""
+
+    default: dict[str, int | float]
+    """The values that the generator wrote."""
+    chosen: dict[str, int | float]
+    """The values of the delivered kernel; equal to `default` if nothing faster passed all gates."""
+    default_us: float
+    """Latency of the default in microseconds, from its own verification."""
+    trials: tuple[TuningTrial, ...] = ()
+    """The trials in order."""
+    seconds: float = 0.0
+    """Duration of the search, with the final verification."""
+    clock: str = ""
+    """How the trials were timed, as in `Outcome.clock`."""
+    note: str = ""
+    """Why the search ended before its bounds, or why the default stayed; empty otherwise."""
+
+    @property
+    def gain(self) -> float:
+        """The default's latency divided by that of the chosen setting, from the last trial of it; 1 if the default stayed."""
+        speedups = [trial.speedup for trial in self.trials if trial.setting == self.chosen and trial.speedup]
+        return speedups[-1] if speedups and self.chosen != self.default else 1.0
+
+
 class Outcome(Record):
     """The verifier's record of one candidate (o)."""
 
@@ -262,6 +302,8 @@ class Outcome(Record):
     """At a timed size that is run in parts: the share of the outputs' elements that were compared with the reference."""
     usage: Usage = Usage()
     """Model calls of the verifier itself (LLM review)."""
+    tuning: Tuning | None = None
+    """The search over the candidate's tunables; None if it declares none or tuning is off."""
 
     @cached_property
     def latency_us(self) -> float | None:
@@ -467,6 +509,10 @@ class VerificationSettings(Record):
     """How correctness and time are decided; `paper` is the published comparison (atol = rtol = 1e-2, five draws, no sanitizer)."""
     require_sandbox: bool = False
     """Refuse to run if a layer of the sandbox is unavailable."""
+    tuning_trials: int = Field(default=0, ge=0, le=1000)
+    """Settings of a correct kernel's tunables that are tried within its attempt, without a model call. 0: none."""
+    tuning_s: float = Field(default=60, gt=0)
+    """Time after which no further setting of a kernel is tried."""
     llm_review: Settings = {}
     """A model that reviews correct kernels and may veto them; the same settings as for the llm generator, such as `model`. Empty: off."""
 
@@ -484,5 +530,7 @@ class Job(VerificationSettings):
     """The kernel to verify."""
     incumbent: Candidate | None = None
     """The task's best kernel so far; it is measured alternately with the candidate if latencies are measured."""
+    purpose: Literal["verify", "tuning"] = "verify"
+    """`tuning`: determine the latency at the timed size only. Such an outcome says nothing about correctness at other sizes."""
     ignore_cache: bool = False
     """Verify the candidate even if the outcome cache has a result."""

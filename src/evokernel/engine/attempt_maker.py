@@ -20,6 +20,7 @@ from evokernel.core.run import Run
 from evokernel.core.state import MIN_UNPAIRED_GAIN, State, speed_gain
 from evokernel.engine import context_store, novelty
 from evokernel.engine.jobs import attempt_job
+from evokernel.engine.tuning import VerifiedKernel, verify_and_tune
 
 log = logging.getLogger(__name__)
 
@@ -84,8 +85,8 @@ class AttemptMaker:
     def make_attempt(self, state: State, context: Context) -> Attempt:
         """Generate a candidate, verify it, compute the reward and write a lesson."""
         reply = self.generate(state, context)  # G(y | s, c)
-        outcome = self.verify(state, reply.candidate)  # V(x, y)
-        lesson = self.write_lesson(state, reply.candidate, outcome)
+        candidate, outcome = self.verify(state, reply.candidate)  # V(x, y), and the best values of its tunables
+        lesson = self.write_lesson(state, candidate, outcome)
         refs = [ContextRef(id=entry.item.id, role=entry.role, q=entry.q) for entry in context.items]
         return Attempt(
             id=state.next_id,
@@ -96,7 +97,7 @@ class AttemptMaker:
             start_point=context.start_point and context.start_point.id,
             shown_items=tuple(ref for ref in refs if ref.id not in reply.truncated_items),
             truncated_items=tuple(ref for ref in refs if ref.id in reply.truncated_items),
-            candidate=reply.candidate,
+            candidate=candidate,
             outcome=outcome,
             reward=compute_reward(context.stage, outcome, state.best),  # Eq. 5 and 6
             lesson=lesson.text if lesson else "",
@@ -113,14 +114,15 @@ class AttemptMaker:
         self.run.store_reply(state.next_id, "reply", reply)
         return reply
 
-    def verify(self, state: State, candidate: Candidate) -> Outcome:
-        """Verify a candidate; one without code, or too similar to an earlier attempt, fails at the gate `write`."""
+    def verify(self, state: State, candidate: Candidate) -> VerifiedKernel:
+        """Verify and tune a candidate; one without code, or too similar to an earlier attempt, fails at the gate `write`."""
         if not candidate.files:
-            return Outcome(gates=(GateResult(gate="write", passed=False, reason="no_code", detail=candidate.notes),))
+            gate = GateResult(gate="write", passed=False, reason="no_code", detail=candidate.notes)
+            return VerifiedKernel(candidate, Outcome(gates=(gate,)))
         if duplicate := novelty.find_duplicate(candidate, state.attempts, self.run.config.min_novelty):
-            return novelty.duplicate_outcome(duplicate)
+            return VerifiedKernel(candidate, novelty.duplicate_outcome(duplicate))
         self.notify(state.task.id, "verify")
-        return self.executor.submit(attempt_job(self.run.config, state, candidate)).result()
+        return verify_and_tune(self.executor, attempt_job(self.run.config, state, candidate))
 
     def write_lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """Let the generator write a lesson and store it like a reply; None if the generator writes no lessons."""

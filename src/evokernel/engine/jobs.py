@@ -34,6 +34,8 @@ def make_job(
         incumbent=incumbent,
         require_sandbox=config.require_sandbox,
         llm_review=config.llm_review,
+        tuning_trials=config.tuning_trials,
+        tuning_s=config.tuning_s,
     )
 
 

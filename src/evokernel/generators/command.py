@@ -29,7 +29,13 @@ class Command:
     """
 
     def __init__(
-        self, backend: str, command: str | list[str] = "", timeout_s: float = 600, context_tokens: int = 24000, cwd: str = ""
+        self,
+        backend: str,
+        command: str | list[str] = "",
+        timeout_s: float = 600,
+        context_tokens: int = 24000,
+        cwd: str = "",
+        tuning_trials: int = 0,
     ) -> None:
         self.words = parse_command(command, "generator.command", MISSING_COMMAND)
         self.timeout_s, self.cwd = timeout_s, cwd or None
@@ -37,7 +43,7 @@ class Command:
             raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
         if cwd and not os.path.isdir(cwd):
             raise UserError(f"generator 'command': folder {cwd} does not exist: set generator.cwd to an existing folder")
-        self.prompts = PromptBuilder(backend, context_tokens)
+        self.prompts = PromptBuilder(backend, context_tokens, tunes=tuning_trials > 0)
 
     def write(self, state: State, context: Context) -> Reply:
         """A candidate from the program's output; raises InfraError if the program fails or times out."""

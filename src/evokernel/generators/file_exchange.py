@@ -24,14 +24,20 @@ class FileExchange:
     """
 
     def __init__(
-        self, backend: str, folder: str = "file-exchange", poll_s: float = 1, timeout_s: float = 0, context_tokens: int = 24000
+        self,
+        backend: str,
+        folder: str = "file-exchange",
+        poll_s: float = 1,
+        timeout_s: float = 0,
+        context_tokens: int = 24000,
+        tuning_trials: int = 0,
     ) -> None:
         if poll_s <= 0:
             raise ValueError(f"poll_s must be above 0, not {poll_s}")
         if timeout_s < 0:
             raise ValueError(f"timeout_s must be 0 (no limit) or more, not {timeout_s}")
         self.folder, self.poll_s, self.timeout_s = Path(folder), poll_s, timeout_s
-        self.prompts = PromptBuilder(backend, context_tokens)
+        self.prompts = PromptBuilder(backend, context_tokens, tunes=tuning_trials > 0)
         self.stop = threading.Event()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -55,6 +55,7 @@ class Llm:
         lessons: bool = False,
         system: str = "",
         ledger: str = "",
+        tuning_trials: int = 0,
     ) -> None:
         settings = dict(locals())
         if context and context < MIN_CONTEXT:
@@ -65,7 +66,7 @@ class Llm:
         context = context or query_context_length(self.client.endpoint, self.client.settings.model)
         brief = prompts == "brief" or (prompts == "auto" and 0 < context <= SMALL_CONTEXT)
         prompt_tokens = self.bound_prompt(context, context_tokens)
-        self.prompts = PromptBuilder(backend, prompt_tokens, brief, self.client.settings.max_tokens)
+        self.prompts = PromptBuilder(backend, prompt_tokens, brief, self.client.settings.max_tokens, tuning_trials > 0)
         self.lessons, self.system = lessons, system
         if ledger:
             self.ledger = Path(ledger)

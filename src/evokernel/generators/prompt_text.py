@@ -9,7 +9,7 @@ from typing import NamedTuple
 from evokernel.core import labels
 from evokernel.core.causes import CAUSES
 from evokernel.core.numeric_contract import error_limit as error_limit
-from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Profile, Stage, Task
+from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Profile, Stage, Task, Tuning
 from evokernel.core.state import State
 from evokernel.llm.render import one_line
 from evokernel.reference.constants import FORWARD_CLASS, find_constants
@@ -29,6 +29,7 @@ MAX_OPPORTUNITY_ROWS, MAX_MOVE_CHARS, MAX_QUOTE_CHARS = 6, 400, 60
 MAX_DETAIL_CHARS = 3000
 MAX_ATTEMPT_LINES = 30
 MAX_RESULT_CHARS = 120
+MAX_TRIALS_SHOWN = 3
 INPUT_FUNCTIONS = ("get_inputs", "get_forward_inputs", "get_init_inputs")
 
 
@@ -282,3 +283,13 @@ def has_other_sizes(task: Task) -> bool:
 def exact_outputs(task: Task) -> list[str]:
     """Outputs without a tolerance, because they contain integers or booleans."""
     return [t.name for t in task.signature.outputs if not t.dtype.startswith(("float", "bfloat"))]
+
+
+def describe_tuning(tuning: Tuning) -> str:
+    """The values that the tuner chose, and what other values gave, in one or two sentences."""
+    searched = [trial for trial in tuning.trials if trial.stage == "search"]
+    chosen = f"Tuned: {labels.format_setting(tuning.chosen)} ({tuning.gain:.2f}x the speed of the values as written)."
+    timed = sorted((t for t in searched if t.latency_us and t.setting != tuning.chosen), key=lambda t: t.latency_us or 0.0)
+    others = [f"{labels.format_setting(trial.setting)}: {format_latency(trial.latency_us or 0.0)}" for trial in timed[:MAX_TRIALS_SHOWN]]
+    failed = [f"{labels.format_setting(trial.setting)}: {trial.reason}" for trial in searched if trial.reason][:MAX_TRIALS_SHOWN]
+    return f"{chosen} Other values: {'; '.join([*others, *failed])}." if others or failed else chosen

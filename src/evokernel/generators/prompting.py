@@ -18,6 +18,12 @@ from evokernel.llm.replies import read_reply, strip_thoughts
 
 PROMPTS_FOLDER = Path(__file__).parent / "prompts"
 LANGUAGES = {".asc": "cpp", ".cpp": "cpp", ".cu": "cuda", ".py": "python", ".c": "c"}
+TUNABLE_EXAMPLES = {
+    True: "ROWS = 256  # tune: ROWS = 128 | 256 | 512\nCOLS = 128  # tune: COLS = 128 | 256\n# tune where: ROWS * COLS <= 65536",
+    False: "constexpr int ROWS = 8;  // tune: ROWS = 4 | 8 | 16\nconstexpr int COLS = 2048;  // tune: COLS = 1024 | 2048 | 4096\n"
+    "// tune where: ROWS * COLS <= 32768",
+}
+"""How tunables are declared, in Python and in other languages."""
 MAX_LESSON_CHARS = 1200
 HEADING_TOKENS = 130
 BRIEF_HEADING_TOKENS = 60
@@ -45,10 +51,11 @@ class PromptBuilder:
     """Builds the prompts for one backend. `context_tokens` bounds a prompt (estimated); required parts are kept even if they exceed it.
 
     Brief prompts are for small models: one example as reference and kernel, few rules, and a reply that contains only the file. Such a
-    model copies its example, so a kernel that does not fit into `reply_tokens` (0: no bound) is not used as one.
+    model copies its example, so a kernel that does not fit into `reply_tokens` (0: no bound) is not used as one. `tunes` says whether the
+    verifier tunes kernels; brief prompts do not mention it.
     """
 
-    def __init__(self, backend: str, context_tokens: int = 24000, brief: bool = False, reply_tokens: int = 0) -> None:
+    def __init__(self, backend: str, context_tokens: int = 24000, brief: bool = False, reply_tokens: int = 0, tunes: bool = False) -> None:
         self.backend, self.context_tokens, self.is_brief = backend, context_tokens, brief
         self.max_example_tokens = int(reply_tokens * EXAMPLE_SHARE) if brief and reply_tokens else None
         self.plugin: Backend = make_plugin("backend", backend)
@@ -56,6 +63,7 @@ class PromptBuilder:
         self.rules = folder / ("brief.md" if brief and (folder / "brief.md").exists() else "rules.md")
         self.costs = folder / "costs.md"
         self.file = self.plugin.file_name
+        self.tunable_example = TUNABLE_EXAMPLES[Path(self.file).suffix == ".py"] if tunes else ""
 
     def build_text(self, state: State, context: Context) -> str:
         """The text of the prompt for the next attempt."""
@@ -124,6 +132,7 @@ class PromptBuilder:
             "language": language,
             "phrases": prompt_text,
             "backend": self.backend,
+            "tunable_example": self.tunable_example,
         }
 
     def history_variables(self, state: State, context: Context, limits: prompt_text.HistoryLimits) -> dict[str, object]:

@@ -91,6 +91,8 @@ def lesson_text(attempt: Attempt, earlier: Sequence[Attempt]) -> str:
     if attempt.candidate.notes and attempt.candidate.files:
         parts.append(f"Approach: {truncate(attempt.candidate.notes, BRIEF_CHARS)}")
     parts.append(outcome_text(attempt, BRIEF_CHARS))
+    if attempt.outcome.tuning:
+        parts.append(f"Tuned: {labels.format_setting(attempt.outcome.tuning.chosen)}.")
     start = next((a for a in earlier if a.id == attempt.start_point), None)
     last = earlier[-1] if earlier else None
     if attempt.outcome.feasible and start and start.outcome.latency_us and attempt.outcome.latency_us:

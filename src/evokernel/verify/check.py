@@ -60,14 +60,28 @@ BENCH_SKIPPED_NOTE = "other input distributions at the timed size: simulating th
 OUTSIDE_READ = "the kernel reads outside its input tensors, and the bytes there change its results: check the bounds of every load"
 
 
-def check_values(trial: Trial) -> None:
-    """Run the check gate: every size and several kinds of inputs. The first case of a size runs twice and must give equal results."""
+def load_candidate(trial: Trial) -> None:
+    """Load the candidate in its process, which is started if there is none."""
     process = trial.candidate_process
     if process is None:
         process = trial.start_process([trial.get_case(size, 0) for size in trial.sizes if size != "bench"])
         process.wait_ready()
     with trial.translate_errors():
         process.load()
+
+
+def run_timed_size(trial: Trial) -> None:
+    """Run a setting of tunables once at the timed size, and compare what it computes."""
+    load_candidate(trial)
+    for case in (case for size in trial.sizes for case in trial.list_cases(size)):
+        check_case(trial, case, (), repeats=1)
+    if trial.is_run_in_parts:
+        check_in_parts(trial)
+
+
+def check_values(trial: Trial) -> None:
+    """Run the check gate: every size and several kinds of inputs. The first case of a size runs twice and must give equal results."""
+    load_candidate(trial)
     for size in trial.first_sizes:
         earlier: list[Case] = []
         for case in list(trial.list_cases(size)):

@@ -8,6 +8,7 @@ from pathlib import Path
 from evokernel.core.backend import Backend, Capabilities, TimingResult
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Job
+from evokernel.core.tunables import read_tunables
 from evokernel.verify import incumbent
 from evokernel.verify.timing import make_synthetic_timing, measure_candidate
 from evokernel.verify.trial import Evaluator, Trial
@@ -25,6 +26,8 @@ class BaseEvaluator(ABC):
         """Let the backend inspect the source text, or the program that is traced from it."""
         if not trial.job.candidate.files:
             raise CandidateError("no_code", trial.job.candidate.notes or "the reply contains no source file")
+        if trial.job.tuning_trials:
+            read_tunables(trial.job.candidate.files)
         if self.tracing == "source":
             trial.trace_candidate()
         if violations := list(trial.backend.screen(trial.job.task, trial.job.candidate, trial.workdir)):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from evokernel.core.errors import CandidateError
 from evokernel.core.statistics import is_significant
 from evokernel.verify import llm_review, sanitize
-from evokernel.verify.check import check_values, confirm_on_new_cases
+from evokernel.verify.check import check_values, confirm_on_new_cases, run_timed_size
 from evokernel.verify.timing import make_timed_outcome
 from evokernel.verify.trial import Trial
 
@@ -38,6 +38,16 @@ def time_candidate(trial: Trial) -> None:
     interval = timed_outcome.speedup_interval("incumbent")
     if interval is None or (is_significant(interval) and interval[0] > 1):
         confirm_on_new_cases(trial)
+
+
+def time_setting(trial: Trial) -> None:
+    """Determine the latency of one setting of a kernel's tunables; the winner passes the ordinary gate later."""
+    trial.timing = trial.evaluator.measure(trial)
+
+
+def needs_run(trial: Trial) -> bool:
+    """Whether the latency follows from a run of the kernel."""
+    return trial.backend.capabilities.timing != "estimate" or trial.backend.capabilities.estimate_needs_run
 
 
 def refuse_impossible_latency(trial: Trial, latency_us: float) -> None:
@@ -95,3 +105,10 @@ GATES = (
     Gate("review", llm_review.review_candidate, llm_review.is_requested),
     Gate("time", time_candidate),
 )
+TUNING_GATES = (
+    Gate("screen", screen_candidate),
+    Gate("build", build_candidate),
+    Gate("check", run_timed_size, needs_run),
+    Gate("time", time_setting),
+)
+"""The gates of one setting of tunables: it runs at the timed size only, so that its result cannot tell anything about hidden sizes."""

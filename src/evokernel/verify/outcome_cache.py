@@ -55,7 +55,8 @@ def is_repeatable(job: Job, backend: Backend) -> bool:
 
 def cache_path(job: Job, backend: Backend, versions: dict[str, str]) -> Path:
     """Return the path of a cached outcome, named by a hash of everything that decides it."""
-    job_fields = job.model_dump(mode="json", exclude={"candidate", "timeout_s", "timing_s", "incumbent", "ignore_cache"})
+    job_fields = job.model_dump(mode="json", exclude={"candidate", "timeout_s", "timing_s", "tuning_s", "incumbent", "ignore_cache"})
+    job_fields["tuning_trials"] = bool(job.tuning_trials)  # whether comments about tunables must be well-formed
     text = json.dumps([hash_code(type(backend).__module__), versions, job_fields, sorted(job.candidate.files.items())], sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()
     return paths.cache_folder() / "outcomes" / name[:2] / f"{name}.json"

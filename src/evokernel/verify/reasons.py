@@ -6,6 +6,7 @@ REASONS = {
     "no_code": "the reply contains no usable source file",
     "duplicate": "the candidate is nearly identical to an earlier attempt on the task, and was not verified",
     "forbidden": "the source or the built object uses something that a kernel must not use",
+    "tunable": "a comment that declares a tunable is malformed",
     "trace_error": "tracing the kernel raised an exception",
     "shape": "tensor shapes do not match",
     "dtype": "the device does not support the operation for this data type",

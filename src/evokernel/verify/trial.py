@@ -47,6 +47,8 @@ CASE_PLANS: dict[tuple[str, bool], dict[str, tuple[str, ...]]] = {
 }
 """The kinds of inputs (`input_distributions.py`) at each size, by protocol and by whether kernels run in simulation, where each case is
 slow."""
+TUNING_PLAN: dict[str, tuple[str, ...]] = {"bench": ("own",)}
+"""For a setting of tunables: no size that generators do not know, since the result of every setting becomes known."""
 CONFIRMATION_SIZES = ("odd", "laptop")
 TIMED_SLOTS = 2
 MEMORY_BYTES, MAX_STDERR_BYTES = 1 << 30, 4 << 20
@@ -137,6 +139,8 @@ class Trial:
     @property
     def case_plan(self) -> dict[str, tuple[str, ...]]:
         """The kinds of inputs to test at each size."""
+        if self.job.purpose == "tuning":
+            return TUNING_PLAN
         return CASE_PLANS[self.job.protocol, self.is_simulated]
 
     @cached_property

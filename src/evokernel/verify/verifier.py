@@ -21,7 +21,7 @@ from evokernel.core.records import GateResult, Job, Outcome
 from evokernel.sandbox import layers
 from evokernel.verify import scratch_dir
 from evokernel.verify.evaluators import open_trial
-from evokernel.verify.gates import GATES
+from evokernel.verify.gates import GATES, TUNING_GATES
 from evokernel.verify.outcome_cache import load_outcome, store_outcome
 from evokernel.verify.reasons import sanitize_text
 from evokernel.verify.timing import make_timed_outcome
@@ -59,7 +59,8 @@ def verify_once(job: Job, backend: Backend) -> Outcome:
     results: list[GateResult] = []
     with scratch_folder() as workdir, open_trial(job, backend, workdir) as trial:
         trial.skipped_checks.extend(layers.describe_missing_layers())
-        for name, gate in ((gate.name, gate.run) for gate in GATES if gate.applies_to(trial)):
+        gates = GATES if job.purpose == "verify" else TUNING_GATES
+        for name, gate in ((gate.name, gate.run) for gate in gates if gate.applies_to(trial)):
             start_s = time.perf_counter()
             failure: CandidateError | None = None
             try:

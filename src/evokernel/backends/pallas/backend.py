@@ -57,6 +57,7 @@ class PallasBackend(Backend):
             sanitizer="every_run",
             is_repeatable=not self.measures,
             can_run_parts=True,
+            estimate_needs_run=False,
         )
 
     def versions(self) -> dict[str, str]:

@@ -17,12 +17,13 @@ from random import Random
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply
 from evokernel.core.state import State
+from evokernel.generators.template_search.declared_tunables import TunableKernel, declare_tunables
 from evokernel.generators.template_search.dialects import get_dialect
 from evokernel.generators.template_search.evidence import DECISION_LINE, collect_context_text, gather_evidence
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.search import DecisionSearch
-from evokernel.generators.template_search.search_space import KernelDecisions, build_search_space
+from evokernel.generators.template_search.search_space import KernelDecisions, SearchSpace, build_search_space
 
 MAX_DRAWS = 50
 """How often decisions are drawn again when an earlier attempt already used them."""
@@ -31,11 +32,13 @@ MAX_DRAWS = 50
 class TemplateSearch:
     """Traces the reference, splits it into stages and chooses the options of each stage's template from the evidence shown."""
 
-    def __init__(self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0) -> None:
+    def __init__(self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0, tuning_trials: int = 0) -> None:
         self.dialect = get_dialect(backend)
         if temperature <= 0:
             raise UserError(f"generator.temperature must be above 0, not {temperature:g}")
         self.backend, self.seed, self.temperature = backend, seed, temperature
+        self.write_kernel = declare_tunables if tuning_trials else write_plain_kernel
+        """With tuning, numeric decisions are left to the tuner."""
 
     def write(self, state: State, context: Context) -> Reply:
         """A kernel whose decisions depend on the state, the context and the seed alone."""
@@ -47,21 +50,26 @@ class TemplateSearch:
         visible = state if context.include_history else State(task=state.task, round=state.round)
         evidence = gather_evidence(visible, context, self.backend, hints)
         model = OptionModel(evidence, hints, collect_context_text(context), context.stage)
-        search = DecisionSearch(space, model, Random(f"{self.seed}/{state.next_id}"), self.temperature)
+        random = Random(f"{self.seed}/{state.next_id}")
+        search = DecisionSearch(space, model, random, self.temperature, lambda decisions: self.write_kernel(space, decisions).tunables)
         earlier_lines = {find_decision_line(a.candidate.code) for a in visible.attempts}
-        decisions, reason = KernelDecisions({}, ()), ""
         for _ in range(MAX_DRAWS):
             decisions, reason = search.refine(context.start_point, evidence) if context.start_point else search.draft(evidence)
-            if decisions.line not in earlier_lines:
+            kernel = self.write_kernel(space, decisions)
+            if kernel.decisions.line not in earlier_lines:
                 break
-        code = space.render_kernel(decisions)
-        notes = f"{reason}: {decisions.line}"
-        candidate = Candidate(backend=self.backend, files={self.dialect.file: code}, notes=notes)
-        return Reply(candidate=candidate, text=f"{notes}\n\n```{self.dialect.fence}\n{code}```\n")
+        notes = f"{reason}: {kernel.notes}"
+        candidate = Candidate(backend=self.backend, files={self.dialect.file: kernel.code}, notes=notes)
+        return Reply(candidate=candidate, text=f"{notes}\n\n```{self.dialect.fence}\n{kernel.code}```\n")
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """None: a kernel's decision line already records what there is to learn."""
         return None
+
+
+def write_plain_kernel(space: SearchSpace, decisions: KernelDecisions) -> TunableKernel:
+    """The kernel without tunables."""
+    return TunableKernel(space.render_kernel(decisions), decisions, {})
 
 
 def find_decision_line(code: str) -> str:

@@ -18,6 +18,9 @@ STAGE_TEXT = r"\w+(?: \w+=\w+)*"
 DECISION_LINE = re.compile(rf"^\s*(?://|#)\s*decisions: ({STAGE_TEXT}(?: \| {STAGE_TEXT})*)\s*$", re.MULTILINE)
 DECISION_NOTE = re.compile(rf": (\w+(?: \w+=\w+)+(?: \| {STAGE_TEXT})*)")
 """The same decisions in a note about a kernel, which has no code."""
+TUNED_CONSTANT = re.compile(r"^(?:constexpr int )?([A-Z][A-Z0-9]*_[A-Z]+) = (\d+);?  (?://|#) tune: ", re.MULTILINE)
+NOTED_CONSTANT = re.compile(r"\b([A-Z][A-Z0-9]*_[A-Z]+) = (\d+)")
+"""The value of a tunable in code, and in a note; the last one of a note is the tuned one."""
 SINGLE_KERNEL_SHARE = 0.3
 """Share of a kernel's log speedup that counts if no other kernel of its task is shown: baselines differ between tasks."""
 
@@ -48,7 +51,7 @@ def parse_decisions(line: str) -> StageChoices:
 def read_decisions(code: str, hints: Hints) -> StageChoices:
     """The decisions that code records; for code of another generator, those that its constructs show, if any."""
     if match := DECISION_LINE.search(code):
-        return parse_decisions(match[1])
+        return resolve_constants(parse_decisions(match[1]), dict(TUNED_CONSTANT.findall(code)))
     choice = {name: option for name, option, sign in reversed(hints.signs) if sign.search(code)}
     return (("", choice),) if choice else ()
 
@@ -58,7 +61,12 @@ def read_item_decisions(item: MemoryItem, hints: Hints) -> StageChoices:
     if item.code:
         return read_decisions(item.code, hints)
     match = DECISION_NOTE.search(item.text)
-    return parse_decisions(match[1]) if match else ()
+    return resolve_constants(parse_decisions(match[1]), dict(NOTED_CONSTANT.findall(item.text))) if match else ()
+
+
+def resolve_constants(stages: StageChoices, constants: Mapping[str, str]) -> StageChoices:
+    """The decisions with the values of tunables in place of their names."""
+    return tuple((family, {name: constants.get(option, option) for name, option in choice.items()}) for family, choice in stages)
 
 
 def gather_evidence(state: State, context: Context, backend: str, hints: Hints) -> list[Evidence]:

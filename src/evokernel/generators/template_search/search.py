@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 
 from evokernel.core.records import Attempt
@@ -30,8 +30,16 @@ REMEDY, MINOR = 4.0, 0.1
 class DecisionSearch:
     """Chooses the decisions of one task's kernels from the scores of an option model."""
 
-    def __init__(self, space: SearchSpace, model: OptionModel, random: Random, temperature: float) -> None:
-        self.space, self.model, self.random, self.temperature = space, model, random, temperature
+    def __init__(
+        self,
+        space: SearchSpace,
+        model: OptionModel,
+        random: Random,
+        temperature: float,
+        find_tuned: Callable[[KernelDecisions], Collection[tuple[int, str]]] = lambda decisions: (),
+    ) -> None:
+        self.space, self.model, self.random, self.temperature, self.find_tuned = space, model, random, temperature, find_tuned
+        """`find_tuned` returns group and name of the decisions that a tuner chooses; a refinement changes others."""
 
     def draft(self, evidence: Sequence[Evidence]) -> tuple[KernelDecisions, str]:
         """Decisions for a new kernel, and where they come from.
@@ -85,6 +93,8 @@ class DecisionSearch:
             for d in group.decisions
             if d.name in choice and d.when(choice) and choice[d.name] in d.options and len(d.options) > 1
         ]
+        tuned = self.find_tuned(decisions)
+        changeable = [entry for entry in changeable if (entry[0], entry[2].name) not in tuned] or changeable
         if not changeable:
             return decisions
         factor = {**dict.fromkeys(self.model.hints.minor, MINOR), **dict.fromkeys(remedies, REMEDY)}

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Signature
-from evokernel.generators.template_search.decisions import Choice, Decision
+from evokernel.generators.template_search.decisions import Choice, Decision, to_int
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.hints import Hints, load_hints
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, TemplateVariables
@@ -138,9 +138,11 @@ def cached_description(dialect: Dialect, identity: PatternIdentity) -> PatternDe
 @cache
 def jinja_environment(folder: Path) -> Environment:
     """The Jinja environment of a dialect's folder; templates are compiled on first use."""
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(folder), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )  # fmt: skip
+    environment.filters["int"] = to_int
+    return environment
 
 
 def list_dialects() -> list[str]:
