@@ -35,6 +35,20 @@ class Generator(Protocol):
         """Write a lesson from this attempt: text in `Reply.text`, usage in an empty candidate. None if the generator writes no lessons."""
 
 
+@runtime_checkable
+class SteppedGenerator(Generator, Protocol):
+    """A Generator with optional steps around the writing of a candidate; its settings say which of them it takes."""
+
+    steps: tuple[str, ...]
+    """Names of the steps before writing, in order: `plan`, `critic`."""
+
+    def take_step(self, name: str, state: State, context: Context) -> Reply | None:
+        """Take a step before writing, with its result in `Reply.step`. None if there is nothing to base it on."""
+
+    def repair(self, state: State, context: Context, candidate: Candidate, outcome: Outcome) -> Reply | None:
+        """Correct a candidate that a compiler or a rule refused; None if all repairs of the attempt (in `context.steps`) are used."""
+
+
 class Policy(Protocol):
     """A search strategy (mu)."""
 
