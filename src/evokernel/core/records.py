@@ -337,7 +337,8 @@ class MemoryItem(Record):
     id: str
     """`run:task/n` for a trace, with `/note` for the experience about it (core/memory_ids.py); `backend/name` for a card."""
     kind: MemoryKind
-    """`api` and `practice` are cards; an `experience` says what an attempt taught; a `trace` has the attempt's kernel."""
+    """`api` and `practice` are cards; an `experience` says what an attempt taught; a `trace` has the attempt's kernel. A `practice` item
+    with a task is a pair of kernels that rewinding made."""
     backend: str
     """Name of the backend that the item is about; prompts of other backends never show it."""
     title: str
@@ -370,6 +371,8 @@ class MemoryItem(Record):
     """Id of the candidate, to find the same code in other runs."""
     shown_items: tuple[str, ...] = ()
     """Ids of the valued items that the generator was shown; `credit_decay` passes rewards back along them."""
+    causes: tuple[str, ...] = ()
+    """Causes of latency, as in `Opportunity.cause`: for a card, those it helps with; for a trace, those of its profile, largest first."""
     apis: tuple[str, ...] = ()
     """For a card: names of the APIs it explains. Retrieval looks them up in code exactly."""
     always_include: bool = False

@@ -26,6 +26,8 @@ from evokernel.engine.jobs import attempt_job
 
 log = logging.getLogger(__name__)
 AnyReply = TypeVar("AnyReply", Reply, Reply | None)
+Distiller = Callable[[Task, Attempt, Sequence[Attempt]], list[MemoryItem]]
+"""Turns an attempt on a task, with the attempts before it, into memory items."""
 
 
 class AttemptCancelled(Exception):
@@ -41,7 +43,7 @@ class AttemptMaker:
     policy: Policy
     memory: MemoryStore
     executor: Executor
-    distill: Callable[[Task, Attempt, Sequence[Attempt]], list[MemoryItem]]
+    distill: Distiller
     notify: Callable[[str, str], None] = lambda task, phase: None
     """Called from any thread when the attempt on a task enters a phase: `write`, `verify`, `repair`, `lesson`, ..., or "" when it waits."""
     clock: Callable[[], float] = time.time
@@ -52,6 +54,10 @@ class AttemptMaker:
 
     def make_state(self, task: Task, round: int) -> State:
         return State(task=task, attempts=tuple(self.history[task.id]), round=round)
+
+    def remaining_attempts(self, task: Task) -> int:
+        """Number of attempts that a task still gets."""
+        return self.run.config.remaining_attempts(self.history[task.id])
 
     def choose_context(self, state: State) -> Context:
         """Return the stored context of an attempt that has a stored reply or step, or let the policy choose a new one."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from evokernel.core.records import Candidate, Context, Outcome, Reply, Step
+from evokernel.core.records import Candidate, Context, Outcome, Reply, Step, Task
 from evokernel.core.state import State
 from evokernel.generators import plans, prompt_text, step_prompts
 from evokernel.generators.prompting import PromptBuilder
@@ -67,6 +67,16 @@ class PromptedGenerator(ABC):
         detail = prompt_text.shorten_detail(outcome, MAX_ERROR_CHARS)
         step = Step(name="repair", text=f"The candidate {prompt_text.describe_outcome(outcome)}.\n{detail}".strip())
         return self.step_reply(prompt, completion, step, self.parse_candidate(completion, state))
+
+    def count_optimisations(self, task: Task, candidate: Candidate) -> int | None:
+        """None: the model finds the optimisations of a kernel itself."""
+        return None
+
+    def rewind(self, state: State, context: Context) -> Reply:
+        """The start point without one optimisation, which the notes name; a reply without code gives an empty candidate."""
+        prompt = step_prompts.build_rewind_prompt(self.prompts, state, context)
+        completion = self.complete(prompt, state.next_id)
+        return Reply(candidate=self.parse_candidate(completion, state), prompt=prompt, text=replace_surrogates(completion.text))
 
     def step_reply(self, prompt: str, completion: Completion, step: Step, candidate: Candidate) -> Reply:
         """The reply of a step, which carries the cost of its call."""

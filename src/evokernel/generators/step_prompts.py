@@ -40,3 +40,11 @@ def build_repair_prompt(builder: PromptBuilder, state: State, context: Context, 
     cards = [entry for entry in context.items if entry.item.kind == "api"]
     items = fit_items(cards, builder.context_tokens - estimate_tokens(base_text) - HEADING_TOKENS).items
     return render_prompt(PROMPTS_FOLDER / "repair.md", **variables, items=items, omitted_items=0)
+
+
+def build_rewind_prompt(builder: PromptBuilder, state: State, context: Context) -> str:
+    """The prompt that asks for the start point without one optimisation, other than those that earlier attempts removed."""
+    assert context.start_point
+    removed = [attempt.candidate.notes for attempt in state.attempts[1:] if attempt.candidate.files and attempt.candidate.notes]
+    variables = builder.task_variables(state.task) | {"kernel": context.start_point, "removed": removed, "refinements": ()}
+    return render_prompt(PROMPTS_FOLDER / "rewind.md", **variables)
