@@ -14,7 +14,7 @@ from evokernel.memory.bank import Bank
 
 Row = dict[str, Any]
 FORMATS = (".jsonl", ".parquet")
-JSON_COLUMNS = ("shown_items", "files", "versions", "settings")
+JSON_COLUMNS = ("shown_items", "files", "versions", "settings", "steps")
 """Columns that Parquet stores as JSON text, since their structure varies."""
 
 
