@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -19,7 +19,7 @@ from evokernel.core.bank_uri import BankLocation
 from evokernel.core.config import RunConfig
 from evokernel.core.environment import describe_hardware
 from evokernel.core.errors import UserError
-from evokernel.core.protocols import Generator, MemoryStore, RewindingGenerator
+from evokernel.core.protocols import Executor, Generator, MemoryStore, RewindingGenerator
 from evokernel.core.records import Attempt, Candidate, Context, MemoryItem, Outcome, Record, Reply, Stage, Task
 from evokernel.core.run import Run, new_run_id
 from evokernel.core.state import State
@@ -175,24 +175,24 @@ def create_rewinding(config: RunConfig, kernels: Sequence[FastKernel], folder: P
     """Create the run of a rewinding, or continue the one in `folder`. Raises UserError if the generator cannot rewind."""
     if folder and (folder / "run.toml").exists():
         run = Run.open(folder)
-        return assemble(run, run.config, run.environment, load_kernels(folder), max_variants)
+        return assemble(run, factory.make_part(run.config, "executor"), load_kernels(folder), max_variants)
     parts_config = config.model_copy(update={"budget": 1, "schedule": "rounds", "stop_when": "budget", "min_novelty": 0.0, "fresh": False})
     config = parts_config.model_copy(update={"id": config.id or new_run_id(["rewind", config.plugin_name("backend")])})
     require_rewinding(factory.make_part(config, "generator"), config)
     executor = factory.make_part(config, "executor")
     environment = {"versions": factory.verifier_toolchain(config, executor), "hardware": describe_hardware()}
-    executor.close()
     run = Run.create(folder or Path("runs") / config.id, config, [kernel.task for kernel in kernels], environment)
     paths.write_text(run.folder / KERNELS_FILE, "".join(kernel.model_dump_json() + "\n" for kernel in kernels))
-    return assemble(run, config, environment, kernels, max_variants)
+    return assemble(run, executor, kernels, max_variants)
 
 
-def assemble(run: Run, config: RunConfig, environment: Any, kernels: Sequence[FastKernel], max_variants: int) -> RewindEngine:
+def assemble(run: Run, executor: Executor, kernels: Sequence[FastKernel], max_variants: int) -> RewindEngine:
     """Combine the parts of a rewinding."""
+    config = run.config
     generator = require_rewinding(factory.make_part(config, "generator"), config)
     rewinder = KernelRewinder(generator, kernels)
-    parts = {"generator": rewinder, "policy": StartFromFirst(), "executor": factory.make_part(config, "executor")}
-    memory = factory.open_bank(config, run.folder, factory.make_part(config, "embedder"), environment)
+    parts = {"generator": rewinder, "policy": StartFromFirst(), "executor": executor}
+    memory = factory.open_bank(config, run.folder, factory.make_part(config, "embedder"), run.environment)
     engine = factory.assemble_engine(run, config, parts, memory, RewindEngine, rewinder.distill)
     engine.max_variants = max_variants
     factory.connect_generator(generator, engine)

@@ -140,6 +140,7 @@ def summarize_rewinding(engine: RewindEngine, rows: list[dict[str, Any]]) -> dic
         "items": [row["item"] for row in rows if row["item"]],
         "failed_kernels": failed,
         "without_variants": engine.kernels_without_variants(),
+        "stop_reason": engine.stop_reason or None,
     }
 
 
@@ -158,6 +159,7 @@ def format_summary(summary: dict[str, Any]) -> str:
     lines = [table] if table else []
     lines += [f"{task}: the kernel is not correct here ({reason})" for task, reason in summary["failed_kernels"].items()]
     lines += [f"{task}: the generator found nothing to remove; a model may: --generator llm" for task in summary["without_variants"]]
+    lines += [f"stopped early: {summary['stop_reason']}; the same --out resumes it"] if summary["stop_reason"] else []
     stored = format_count(len(rows), "practice item")
     lines.append(f"{stored} of {format_count(len(summary['pairs']), 'pair')} stored in {summary['memory']}; journal in {summary['folder']}")
     return "\n".join(lines)
