@@ -31,7 +31,7 @@ def make_kernel(n, latency_us, code, causes=(), notes="", clock="cpu", feasible=
 
 
 FAST = make_kernel(0, 10.0, FAST_CODE, [("memory_bandwidth", 5.0), ("scalar_work", 1.0)])
-SLOW = make_kernel(1, 25.0, SLOW_CODE, [("memory_bandwidth", 6.0), ("scalar_work", 4.0)], "map simd=omp to simd=auto")
+SLOW = make_kernel(1, 25.0, SLOW_CODE, [("memory_bandwidth", 6.0), ("scalar_work", 4.0)], "map simd=omp instead of simd=auto")
 
 
 def test_item_says_what_changed_and_how_much_it_was_worth():
@@ -39,8 +39,8 @@ def test_item_says_what_changed_and_how_much_it_was_worth():
     assert (item.kind, item.task, item.family, item.feasible) == ("practice", "t/relu", "activation", None)
     assert (item.bottleneck, item.causes) == ("latency", ("scalar_work",))  # it fell by 3 us, the traffic only by 1 us
     assert (item.id, item.parent, item.candidate) == ("rw:t/relu/1", "a:t/relu/3", FAST.candidate.id)
-    assert "worth 2.50x: 25.0 us without it, 10.0 us with it (measured, clock cpu)" in item.text
-    assert "map simd=omp to simd=auto" in item.text
+    assert "worth 2.50x: 25.0 us without it, 10.0 us with it; measured (clock cpu)" in item.text
+    assert "map simd=omp instead of simd=auto" in item.text
     assert "```diff\n+#pragma omp simd\n```" in item.text
     assert item.code == ""
 

@@ -154,7 +154,7 @@ def format_summary(summary: dict[str, Any]) -> str:
          format_ratio(row["worth"]), row["cause"] or "–"]
         for row in rows
     ]  # fmt: skip
-    header = ["task", "removed optimisation", "without", "with", "worth", "cause"]
+    header = ["task", "optimisation", "without", "with", "worth", "cause"]
     table = format_table(header, cells, [False, False, True, True, True, False]) + f"\n{clock_label([rows[0]['clock']])}" if rows else ""
     lines = [table] if table else []
     lines += [f"{task}: the kernel is not correct here ({reason})" for task, reason in summary["failed_kernels"].items()]

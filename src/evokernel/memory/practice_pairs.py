@@ -49,12 +49,12 @@ def make_practice_item(task: Task, fast: Attempt, slow: Attempt, parent: str = "
     if worth is None or changes.startswith("("):
         return None
     profile, cause = slow.outcome.profile, addressed_cause(slow.outcome, fast.outcome)
-    label = labels.estimate_note([slow.outcome.clock]) or f"measured, clock {slow.outcome.clock or 'not reported'}"
+    label = labels.estimate_note([slow.outcome.clock]) or f"measured (clock {slow.outcome.clock or 'not reported'})"
     removed = truncate(slow.candidate.notes, SUMMARY_CHARS) or "not named"
     lines = [
         f"One optimisation of a correct kernel for {task.id}, worth {worth:.2f}x: "
-        f"{slow.outcome.latency_us:.1f} us without it, {fast.outcome.latency_us:.1f} us with it ({label}).",
-        f"Removed to get the slower kernel: {removed}",
+        f"{slow.outcome.latency_us:.1f} us without it, {fast.outcome.latency_us:.1f} us with it; {label}.",
+        f"The optimisation: {removed}",
     ]
     if profile:
         bound = f"cause {cause}, bound by {profile.bottleneck}" if cause else f"bound by {profile.bottleneck}"

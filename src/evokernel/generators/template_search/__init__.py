@@ -70,8 +70,8 @@ class TemplateSearch:
         number = len(state.attempts) - 1
         if not 0 <= number < len(kernels):
             return Reply(candidate=Candidate(backend=self.backend, files={}, notes="no further decision can be simplified"))
-        change, code = kernels[number]
-        return Reply(candidate=Candidate(backend=self.backend, files={self.dialect.file: code}, notes=change))
+        removed, code = kernels[number]
+        return Reply(candidate=Candidate(backend=self.backend, files={self.dialect.file: code}, notes=removed))
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """None: a kernel's decision line already records what there is to learn."""

@@ -19,8 +19,8 @@ from evokernel.generators.template_search.search_space import DecisionGroup, Ker
 class SimplerKernel(NamedTuple):
     """A kernel with one decision set to its plain option."""
 
-    change: str
-    """The removed option and the plain one: `map simd=vec to simd=auto`."""
+    removed: str
+    """The option that it lacks, and the plain one: `map simd=vec instead of simd=auto`."""
     code: str
 
 
@@ -45,7 +45,7 @@ def list_simpler_kernels(task: Task, candidate: Candidate) -> list[SimplerKernel
             if option in decision.options and option != plain and decision.when(choice):
                 stages = [(g.family, {**c, decision.name: plain} if i == number else c) for i, (g, c) in enumerate(zip(groups, choices))]
                 code = space.render_kernel(complete_plainly(space, RecordedChoices(tuple(stages))))
-                kernels.setdefault(code, SimplerKernel(f"{group.family} {decision.name}={option} to {decision.name}={plain}", code))
+                kernels.setdefault(code, SimplerKernel(f"{group.family} {decision.name}={option} instead of {decision.name}={plain}", code))
     kernels.pop(candidate.code, None)
     return list(kernels.values())
 
