@@ -20,7 +20,7 @@ from prompt_cases import (
 
 from evokernel.core.records import Candidate, Context, ContextItem, GateResult, Stage, Usage
 from evokernel.core.state import State
-from evokernel.generators.prompting import PromptBuilder, clean_lesson, entry_symbol, estimate_item_tokens, estimate_tokens, fit_items
+from evokernel.generators.prompting import PromptBuilder, clean_text, entry_symbol, estimate_item_tokens, estimate_tokens, fit_items
 
 
 @pytest.fixture
@@ -164,5 +164,5 @@ def test_candidates_are_parsed_from_replies(prompts):
 
 
 def test_lessons_are_plain_text_and_bounded():
-    assert clean_lesson("<think>hm</think>\nUse one pass. ") == "Use one pass."
-    assert len(clean_lesson("word " * 1000)) <= 1201
+    assert clean_text("<think>hm</think>\nUse one pass. ") == "Use one pass."
+    assert len(clean_text("word " * 1000)) <= 1201

@@ -10,16 +10,17 @@ from bank_parts import open_bank
 from sample_run import failed_outcome, make_attempt, passed_outcome
 from test_browser_task import SCRIPT, kernel
 
-from evokernel.core.records import ContextRef, MemoryItem, Reply, Stage
+from evokernel.core.records import ContextRef, MemoryItem, Reply, Stage, Step
 
 
 @pytest.fixture
 def url(tmp_path, serve):
     task = sample_run.make_task(f"relu{SCRIPT}", family=SCRIPT)
     shown_items = (ContextRef(id=SCRIPT, role="trace", q=0.0),)
+    steps = (Step(name="plan", text=f"the chosen plan {SCRIPT}", cause="launch", gain_us=3.0, alternatives=(SCRIPT,)),)
     attempts = [
         make_attempt(task, 0, failed_outcome("check", SCRIPT, SCRIPT), candidate=kernel(SCRIPT), shown_items=shown_items, lesson=SCRIPT),
-        make_attempt(task, 1, passed_outcome(3.0), candidate=kernel("int a;"), stage=Stage.REFINE, start_point=f"{task.id}/0"),
+        make_attempt(task, 1, passed_outcome(3.0), candidate=kernel("int a;"), stage=Stage.REFINE, start_point=f"{task.id}/0", steps=steps),
     ]
     run = sample_run.write_run(tmp_path / "runs" / "one", [task], attempts, budget=9)
     run.store_reply("plain", "reply", Reply(candidate=kernel(""), prompt=SCRIPT, text=SCRIPT))
@@ -38,6 +39,7 @@ TASK = f"made/relu{SCRIPT}"
         ("run", {"run": "one"}, "2 of 9 attempts"),
         ("task", {"run": "one", "task": TASK, "attempt": "0"}, "Lineage"),
         ("task", {"run": "one", "task": TASK, "attempt": "1", "with": "0"}, "Changes from attempt 1 to attempt 2"),
+        ("task", {"run": "one", "task": TASK, "attempt": "1"}, "the chosen plan"),
         ("graph", {"run": "one"}, "which operators helped to solve which"),
         ("memory", {"q": "window.hit"}, "1 item, highest value first"),
         ("memory", {"q": SCRIPT, "how": "meaning"}, "most similar first"),

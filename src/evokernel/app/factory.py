@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from evokernel.app.guarded_executor import GuardedExecutor
 from evokernel.core.backend import Backend
@@ -17,6 +17,7 @@ from evokernel.core.plugins import accepts_setting, check_settings, find_plugin,
 from evokernel.core.protocols import Embedder, Executor, RemoteExecutor
 from evokernel.core.records import Task, TimedSize
 from evokernel.core.run import Run, new_run_id
+from evokernel.engine.attempt_maker import Distiller
 from evokernel.engine.loop import Engine
 from evokernel.memory import provenance
 from evokernel.memory.bank import Bank
@@ -27,6 +28,7 @@ from evokernel.sandbox import layers
 from evokernel.tasks.loader import TaskFile, describe_task, find_task_files
 
 log = logging.getLogger(__name__)
+EngineType = TypeVar("EngineType", bound=Engine)
 FALLBACK_BACKEND = "cpp"
 """Backend of a run if the user chose none and the default backend cannot work on this machine."""
 
@@ -84,11 +86,11 @@ def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
     parts |= make_parts(config)
     if config.fresh:
         run = Run.create(folder, config, tasks, environment)
-        return assemble_engine(run, config, parts, open_bank(config, folder, parts["embedder"], environment))
+        return assemble_engine(run, config, parts, open_bank(config, folder, parts["embedder"], environment), Engine)
     memory = open_bank(config, folder, parts["embedder"], environment)  # first, so that an unusable bank leaves no empty run folder
     if memory.has_own_items:
         raise UserError(f"{memory.path} already contains a run with the id '{config.id}'. Choose another id, or resume that run.")
-    return assemble_engine(Run.create(folder, config, tasks, environment), config, parts, memory)
+    return assemble_engine(Run.create(folder, config, tasks, environment), config, parts, memory, Engine)
 
 
 def resume_engine(folder: Path, overrides: Sequence[str] = (), **flags: Any) -> Engine:
@@ -105,19 +107,26 @@ def resume_engine(folder: Path, overrides: Sequence[str] = (), **flags: Any) -> 
     memory = open_bank(config, folder, parts["embedder"], run.environment)
     if run.journal.path.exists() and not memory.is_resumed:
         raise UserError(f"{memory.path}: this run started from a different memory bank. Restore that bank, then resume.")
-    engine = assemble_engine(run, config, parts, memory)
+    engine = assemble_engine(run, config, parts, memory, Engine)
     run.record_environment(environment)
     return engine
 
 
-def assemble_engine(run: Run, config: RunConfig, parts: Mapping[str, Any], memory: Bank) -> Engine:
+def assemble_engine(
+    run: Run,
+    config: RunConfig,
+    parts: Mapping[str, Any],
+    memory: Bank,
+    engine_class: Callable[..., EngineType],
+    distill: Distiller = distill,
+) -> EngineType:
     """Combine the parts into an engine and make this process the only writer of the run."""
     run.lock()
     run.revoke(memory.revoked_attempts)
     if config != run.config:
         run.save_config(config)
     memory.add(load_seed_cards(config.plugin_name("backend")))
-    engine = Engine(
+    engine = engine_class(
         run=run,
         generator=parts["generator"],
         policy=parts["policy"],
@@ -127,11 +136,16 @@ def assemble_engine(run: Run, config: RunConfig, parts: Mapping[str, Any], memor
     )
     if config.clock == "synthetic":
         engine.clock = lambda: 0.0
-    if hasattr(engine.generator, "stop"):
-        engine.generator.stop = engine.stop
-    if hasattr(engine.generator, "ledger"):
-        engine.generator.ledger = run.folder / "calls.jsonl"
+    connect_generator(engine.generator, engine)
     return engine
+
+
+def connect_generator(generator: Any, engine: Engine) -> None:
+    """Give a generator what it has attributes for: the event that stops the run, and the file with the cost of its calls."""
+    if hasattr(generator, "stop"):
+        generator.stop = engine.stop
+    if hasattr(generator, "ledger"):
+        generator.ledger = engine.run.folder / "calls.jsonl"
 
 
 def require_backend(config: RunConfig) -> Backend:

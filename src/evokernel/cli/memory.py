@@ -10,6 +10,7 @@ import click
 from evokernel.cli import consolidate, packs
 from evokernel.cli.bank_options import KINDS, bank_option, embedder_option, make_embedder, open_bank, print_result
 from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text
+from evokernel.cli.rewind import rewind
 from evokernel.core.labels import format_count
 from evokernel.core.memory_ids import split_trace_id
 
@@ -37,6 +38,7 @@ def command(ctx: click.Context) -> None:
       evokernel memory import pack.jsonl --memory team.db
       evokernel memory revoke my-run:starter/softmax/3 --dry-run
       evokernel memory consolidate --dry-run
+      evokernel memory rewind runs/my-run
     """
     if ctx.invoked_subcommand is None:
         print_text(ctx.get_help())
@@ -185,7 +187,7 @@ def stats(path: BankLocation, as_json: bool) -> None:
     )
 
 
-for one in (packs.export, packs.import_, packs.inspect, packs.contamination, consolidate.consolidate, consolidate.restore):
+for one in (packs.export, packs.import_, packs.inspect, packs.contamination, consolidate.consolidate, consolidate.restore, rewind):
     command.add_command(one)
 
 

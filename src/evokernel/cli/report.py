@@ -58,7 +58,7 @@ def command(folder: Path | None, list_runs: bool, out: Path | None, as_json: boo
 
 def print_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, report_path: Path | None) -> None:
     """Print every table, then the totals."""
-    from evokernel.reports import formatting, metrics, tables
+    from evokernel.reports import formatting, metrics, step_table, tables
 
     results = metrics.collect_results(run, attempts)
     print_text(f"{run.config.id}: {run.folder}, backend {formatting.format_backend(run.config.plugin_name('backend'), run.environment)}\n")
@@ -67,6 +67,7 @@ def print_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, repo
         tables.category_table(results),
         tables.fast_p_table(results),
         tables.failure_table(results),
+        step_table.steps_table(results),
     ):
         if table.rows:
             print_text(format_report_table(table) + "\n")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # every candidate process loads this module and must not wait
         Reply,
         Settings,
         Stage,
+        Task,
     )
     from evokernel.core.state import State
 
@@ -33,6 +34,31 @@ class Generator(Protocol):
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """Write a lesson from this attempt: text in `Reply.text`, usage in an empty candidate. None if the generator writes no lessons."""
+
+
+@runtime_checkable
+class SteppedGenerator(Generator, Protocol):
+    """A Generator with optional steps around the writing of a candidate; its settings say which of them it takes."""
+
+    steps: tuple[str, ...]
+    """Names of the steps before writing, in order: `plan`, `critic`."""
+
+    def take_step(self, name: str, state: State, context: Context) -> Reply | None:
+        """Take a step before writing, with its result in `Reply.step`. None if there is nothing to base it on."""
+
+    def repair(self, state: State, context: Context, candidate: Candidate, outcome: Outcome) -> Reply | None:
+        """Correct a candidate that a compiler or a rule refused; None if all repairs of the attempt (in `context.steps`) are used."""
+
+
+@runtime_checkable
+class RewindingGenerator(Generator, Protocol):
+    """A Generator that can remove one optimisation at a time from a fast kernel, which makes it slower and keeps it correct."""
+
+    def count_optimisations(self, task: Task, candidate: Candidate) -> int | None:
+        """Return how many optimisations of the kernel it can remove; None if it finds them itself, one request at a time."""
+
+    def rewind(self, state: State, context: Context) -> Reply:
+        """Write the start point without one optimisation, another one in each attempt; `Candidate.notes` names it."""
 
 
 class Policy(Protocol):

@@ -177,6 +177,23 @@ class Candidate(Record):
         return "\n".join(f"// {name}\n{text}" for name, text in sorted(self.files.items()))
 
 
+class Step(Record):
+    """An optional step of a generator within one attempt, besides writing the candidate."""
+
+    name: str
+    """`plan`, `critic` or `repair`."""
+    text: str
+    """The chosen plan, the change that the critic proposed, or the error that the repair answered."""
+    cause: str = ""
+    """Of a plan: the cause of latency that it addresses, a key of `evokernel.core.causes.CAUSES`."""
+    gain_us: float | None = None
+    """Of a plan: its predicted gain in microseconds, bounded by the gain of the opportunity; None if it states none."""
+    alternatives: tuple[str, ...] = ()
+    """Of a plan: the plans that were not chosen."""
+    usage: Usage = Usage()
+    """Model calls of the step."""
+
+
 class Reply(Record):
     """A generator's answer. The run stores it before the verification, so that a crash never repeats a paid model call."""
 
@@ -188,6 +205,8 @@ class Reply(Record):
     """The complete reply, or the text of a lesson."""
     truncated_items: tuple[str, ...] = ()
     """Ids of context items that did not fit into the prompt; the policy does not update their values."""
+    step: Step | None = None
+    """The step that the reply completes; None for a candidate or a lesson."""
 
 
 class GateResult(Record):
@@ -366,7 +385,8 @@ class MemoryItem(Record):
     id: str
     """`run:task/n` for a trace, with `/note` for the experience about it (core/memory_ids.py); `backend/name` for a card."""
     kind: MemoryKind
-    """`api` and `practice` are cards; an `experience` says what an attempt taught; a `trace` has the attempt's kernel."""
+    """`api` and `practice` are cards; an `experience` says what an attempt taught; a `trace` has the attempt's kernel. A `practice` item
+    with a task is a pair of kernels that rewinding made."""
     backend: str
     """Name of the backend that the item is about; prompts of other backends never show it."""
     title: str
@@ -441,6 +461,8 @@ class Context(Record):
     records that the policy preferred an empty place, so that this choice has a value too."""
     include_history: bool = True
     """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
+    steps: tuple[Step, ...] = ()
+    """Steps that the generator took for this attempt so far; the policy chooses none."""
 
 
 class ContextRef(Record):
@@ -481,8 +503,10 @@ class Attempt(Record):
     """Raw reward (Eq. 5 or 6). Policies normalise it themselves, so a new policy can learn from an old journal."""
     lesson: str = ""
     """What the generator learned from the outcome, for the attempt's note; empty if it writes no lessons."""
+    steps: tuple[Step, ...] = ()
+    """Optional steps of the generator in order: plan, critic, repairs; empty if it took none."""
     usage: Usage = Usage()
-    """All model calls of the attempt: the candidate, the LLM review and the lesson."""
+    """All model calls of the attempt: the candidate, the steps, the LLM review and the lesson."""
     finished_at: float = 0.0
     """Time of completion, in seconds since the epoch."""
 

@@ -21,6 +21,7 @@ from evokernel.core.records import Attempt, GateResult, Outcome, Reply, Task
 
 Environment = Mapping[str, Mapping[str, str]]
 """Versions and hardware of a run: table name, then key and value."""
+PROMPT_SUFFIX = ".prompt.md"
 REVOKED_DETAIL = "The kernel passed all gates but was revoked: it cheats, or it was derived from a kernel that cheats."
 
 
@@ -147,7 +148,7 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot write to {folder}: {error.strerror}. Free disk space, then resume.") from error
-        paths.write_text(folder / f"{name}.prompt.md", reply.prompt)
+        paths.write_text(folder / f"{name}{PROMPT_SUFFIX}", reply.prompt)
         paths.write_text(folder / f"{name}.md", reply.text)
         paths.write_text(folder / f"{name}.json", reply.model_copy(update={"prompt": "", "text": ""}).model_dump_json())
 
@@ -159,6 +160,11 @@ class Run:
             return reply.model_copy(update={"text": (folder / f"{name}.md").read_text()})
         except (OSError, ValidationError):
             return None
+
+    def has_replies(self, attempt: str) -> bool:
+        """Return whether any reply of an attempt is stored: a step, the candidate or the lesson."""
+        prompts = self.artifact_folder(attempt).glob(f"*{PROMPT_SUFFIX}")
+        return any(self.load_reply(attempt, path.name.removesuffix(PROMPT_SUFFIX)) for path in prompts)
 
     def record_incident(self, task: str, round: int, message: str, occurred_at: float) -> None:
         """Append an infrastructure failure to incidents.jsonl."""

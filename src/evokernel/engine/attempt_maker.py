@@ -11,18 +11,24 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from math import tanh
+from typing import TypeVar
 
 from evokernel.core.errors import InfraError, StopRun
-from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy
+from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy, SteppedGenerator
 from evokernel.core.records import Attempt, Candidate, Context, ContextRef, GateResult, MemoryItem, Outcome, Reply, Stage, Task, Usage
 from evokernel.core.run import Run
 from evokernel.core.state import MIN_UNPAIRED_GAIN, State, speed_gain
-from evokernel.engine import context_store, novelty
+from evokernel.engine import context_store, novelty, repairs
 from evokernel.engine.jobs import attempt_job
 from evokernel.engine.tuning import VerifiedKernel, verify_and_tune
 
 log = logging.getLogger(__name__)
+AnyReply = TypeVar("AnyReply", Reply, Reply | None)
+Distiller = Callable[[Task, Attempt, Sequence[Attempt]], list[MemoryItem]]
+"""Turns an attempt on a task, with the attempts before it, into memory items."""
 
 
 class AttemptCancelled(Exception):
@@ -38,9 +44,9 @@ class AttemptMaker:
     policy: Policy
     memory: MemoryStore
     executor: Executor
-    distill: Callable[[Task, Attempt, Sequence[Attempt]], list[MemoryItem]]
+    distill: Distiller
     notify: Callable[[str, str], None] = lambda task, phase: None
-    """Called from any thread when the attempt on a task enters a phase: `write`, `verify`, `lesson`, `reevaluate`, or "" when it waits."""
+    """Called from any thread when the attempt on a task enters a phase: `write`, `verify`, `repair`, `lesson`, ..., or "" when it waits."""
     clock: Callable[[], float] = time.time
     stop: threading.Event = field(default_factory=threading.Event)
     """Set it to finish the attempts in flight and then end the run."""
@@ -50,8 +56,12 @@ class AttemptMaker:
     def make_state(self, task: Task, round: int) -> State:
         return State(task=task, attempts=tuple(self.history[task.id]), round=round)
 
+    def remaining_attempts(self, task: Task) -> int:
+        """Number of attempts that a task still gets."""
+        return self.run.config.remaining_attempts(self.history[task.id])
+
     def choose_context(self, state: State) -> Context:
-        """Return the stored context of an attempt that has a stored reply, or let the policy choose a new one."""
+        """Return the stored context of an attempt that has a stored reply or step, or let the policy choose a new one."""
         return context_store.load_context(self.run, state) or self.policy.choose(state, self.memory)
 
     def execute_or_replay(self, plan: tuple[State, Context | Attempt]) -> Attempt | AttemptCancelled | None:
@@ -79,13 +89,14 @@ class AttemptMaker:
         """Record that an infrastructure failure cost the task this round; the next round verifies a stored reply with this context."""
         log.warning("%s: no attempt in round %d: %s", state.task.id, state.round + 1, error)
         self.run.record_incident(state.task.id, state.round, str(error), self.clock())
-        if self.run.load_reply(state.next_id, "reply"):
+        if self.run.has_replies(state.next_id):
             context_store.store_context(self.run, state, context)
 
     def make_attempt(self, state: State, context: Context) -> Attempt:
         """Generate a candidate, verify it, compute the reward and write a lesson."""
+        context = self.take_steps(state, context)
         reply = self.generate(state, context)  # G(y | s, c)
-        candidate, outcome = self.verify(state, reply.candidate)  # V(x, y), and the best values of its tunables
+        reply, context, (candidate, outcome) = self.verify_and_repair(state, context, reply)  # V(x, y), and the best values of its tunables
         lesson = self.write_lesson(state, candidate, outcome)
         refs = [ContextRef(id=entry.item.id, role=entry.role, q=entry.q) for entry in context.items]
         return Attempt(
@@ -101,18 +112,56 @@ class AttemptMaker:
             outcome=outcome,
             reward=compute_reward(context.stage, outcome, state.best),  # Eq. 5 and 6
             lesson=lesson.text if lesson else "",
-            usage=reply.candidate.usage + outcome.usage + (lesson.candidate.usage if lesson else Usage()),
+            steps=context.steps,
+            usage=sum(
+                (outcome.usage, *(step.usage for step in context.steps), lesson.candidate.usage if lesson else Usage()),
+                start=reply.candidate.usage,
+            ),
             finished_at=self.clock(),
         )
 
-    def generate(self, state: State, context: Context) -> Reply:
-        """Return the stored reply of an interrupted attempt, or a new reply, which is stored at once."""
-        if stored_reply := self.run.load_reply(state.next_id, "reply"):
+    def load_or_request(self, state: State, name: str, phase: str, request: Callable[[], AnyReply]) -> Reply | AnyReply:
+        """Return the stored reply of an interrupted attempt, or a new reply, which is stored at once: no paid call is repeated."""
+        if stored_reply := self.run.load_reply(state.next_id, name):
             return stored_reply
-        self.notify(state.task.id, "write")
-        reply = novelty.generate_novel(self.generator, state, context, self.run.config.min_novelty)
-        self.run.store_reply(state.next_id, "reply", reply)
+        self.notify(state.task.id, phase)
+        reply = request()
+        if reply:
+            self.run.store_reply(state.next_id, name, reply)
         return reply
+
+    def generate(self, state: State, context: Context) -> Reply:
+        """Return the generator's candidate, or the stored one of an interrupted attempt."""
+        min_novelty = self.run.config.min_novelty
+        return self.load_or_request(state, "reply", "write", lambda: novelty.generate_novel(self.generator, state, context, min_novelty))
+
+    def take_steps(self, state: State, context: Context) -> Context:
+        """Let the generator take its steps before writing, such as a plan, and add them to the context."""
+        if not isinstance(self.generator, SteppedGenerator):
+            return context
+        for name in self.generator.steps:
+            reply = self.load_or_request(state, name, name, partial(self.generator.take_step, name, state, context))
+            if reply and reply.step:
+                context = context.model_copy(update={"steps": (*context.steps, reply.step)})
+        return context
+
+    def verify_and_repair(self, state: State, context: Context, reply: Reply) -> tuple[Reply, Context, VerifiedKernel]:
+        """Verify a candidate; while a compiler or a rule refuses it, let the generator repair it, as often as its settings allow."""
+        for number in count(1):
+            repair = self.run.load_reply(state.next_id, f"repair-{number}")
+            if repair is None:
+                verified = self.verify(state, reply.candidate)
+                repair = self.request_repair(state, context, reply.candidate, verified.outcome, f"repair-{number}")
+                if repair is None:
+                    break
+            reply, context = repairs.apply_repair(reply, context, repair)
+        return reply, context, verified
+
+    def request_repair(self, state: State, context: Context, candidate: Candidate, outcome: Outcome, name: str) -> Reply | None:
+        """Ask for a corrected candidate; None if the failure is no matter for a repair, or if the generator makes no further one."""
+        if not isinstance(self.generator, SteppedGenerator) or not repairs.is_repairable(outcome):
+            return None
+        return self.load_or_request(state, name, "repair", partial(self.generator.repair, state, context, candidate, outcome))
 
     def verify(self, state: State, candidate: Candidate) -> VerifiedKernel:
         """Verify and tune a candidate; one without code, or too similar to an earlier attempt, fails at the gate `write`."""
@@ -125,14 +174,8 @@ class AttemptMaker:
         return verify_and_tune(self.executor, attempt_job(self.run.config, state, candidate))
 
     def write_lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
-        """Let the generator write a lesson and store it like a reply; None if the generator writes no lessons."""
-        if stored_lesson := self.run.load_reply(state.next_id, "lesson"):
-            return stored_lesson
-        self.notify(state.task.id, "lesson")
-        lesson = self.generator.lesson(state, candidate, outcome)
-        if lesson:
-            self.run.store_reply(state.next_id, "lesson", lesson)
-        return lesson
+        """Let the generator write a lesson; None if it writes no lessons."""
+        return self.load_or_request(state, "lesson", "lesson", lambda: self.generator.lesson(state, candidate, outcome))
 
 
 def compute_reward(stage: Stage, outcome: Outcome, best: Attempt | None) -> float:

@@ -16,8 +16,8 @@ CONTEXT_FILE = "context.json"
 
 
 def load_context(run: Run, state: State) -> Context | None:
-    """Return the stored context of an attempt that has a stored reply; None if there is none."""
-    if run.load_reply(state.next_id, "reply"):
+    """Return the stored context of an attempt that has a stored reply or step; None if there is none."""
+    if run.has_replies(state.next_id):
         with suppress(OSError, ValidationError):
             return Context.model_validate_json((run.artifact_folder(state.next_id) / CONTEXT_FILE).read_text())
     return None

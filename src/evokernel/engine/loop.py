@@ -28,7 +28,7 @@ class Engine(AttemptMaker):
         config, tasks = self.run.config, self.run.tasks
         with ThreadPoolExecutor(config.concurrency) as pool:
             for round in count():
-                states = [self.make_state(task, round) for task in tasks if config.remaining_attempts(self.history[task.id])]
+                states = [self.make_state(task, round) for task in tasks if self.remaining_attempts(task)]
                 if not states or self.stop.is_set():
                     return
                 plans = [(s, journal.get(s.next_id) or self.choose_context(s)) for s in states]  # mu(c | s, M)

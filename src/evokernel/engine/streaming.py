@@ -40,7 +40,7 @@ class AttemptStream:
 
     def __init__(self, maker: AttemptMaker) -> None:
         self.maker, self.config = maker, maker.run.config
-        self.waiting_tasks = deque(task for task in maker.run.tasks if self.config.remaining_attempts(maker.history[task.id]))
+        self.waiting_tasks = deque(task for task in maker.run.tasks if maker.remaining_attempts(task))
         self.missed_rounds: Counter[str] = Counter()
         """Infrastructure failures per task since its last attempt."""
         self.in_flight: dict[Future[Any], State] = {}
@@ -61,7 +61,7 @@ class AttemptStream:
                     elif attempt is None:
                         failures_in_a_row += 1
                         self.missed_rounds[state.task.id] += 1
-                    if self.config.remaining_attempts(maker.history[state.task.id]):
+                    if maker.remaining_attempts(state.task):
                         self.waiting_tasks.append(state.task)
                     if failures_in_a_row and failures_in_a_row >= len(self.waiting_tasks) + len(self.in_flight):
                         raise InfraError(

@@ -12,9 +12,10 @@ from typing import IO
 
 from evokernel.core.commands import parse_command
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.records import Candidate, Context, Outcome, Reply, Usage
-from evokernel.core.state import State
+from evokernel.core.records import Usage
+from evokernel.generators.prompted import PromptedGenerator
 from evokernel.generators.prompting import PromptBuilder
+from evokernel.llm.client import Completion
 from evokernel.llm.render import one_line
 
 MAX_REPLY_BYTES = 4_000_000
@@ -23,9 +24,10 @@ MAX_STDERR_BYTES = 2000
 MISSING_COMMAND = "no command is set: set generator.command to a program that reads a prompt and prints a reply"
 
 
-class Command:
+class Command(PromptedGenerator):
     """`command` is a list of words, or one line that is split as in a shell. It runs in `cwd` ("": the folder where the run was started),
-    with the environment and EVOKERNEL_ATTEMPT, and is killed with all its children after `timeout_s`.
+    with the environment and EVOKERNEL_ATTEMPT (`task/n`; `task/n/plan` for a step), and is killed with all its children after `timeout_s`.
+    `plan`, `critic` and `repair_attempts` turn on the steps of `PromptedGenerator`.
     """
 
     def __init__(
@@ -36,6 +38,9 @@ class Command:
         context_tokens: int = 24000,
         cwd: str = "",
         tuning_trials: int = 0,
+        plan: bool = False,
+        critic: bool = False,
+        repair_attempts: int = 0,
     ) -> None:
         self.words = parse_command(command, "generator.command", MISSING_COMMAND)
         self.timeout_s, self.cwd = timeout_s, cwd or None
@@ -43,20 +48,15 @@ class Command:
             raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
         if cwd and not os.path.isdir(cwd):
             raise UserError(f"generator 'command': folder {cwd} does not exist: set generator.cwd to an existing folder")
-        self.prompts = PromptBuilder(backend, context_tokens, tunes=tuning_trials > 0)
+        super().__init__(
+            PromptBuilder(backend, context_tokens, tunes=tuning_trials > 0), plan=plan, critic=critic, repair_attempts=repair_attempts
+        )
 
-    def write(self, state: State, context: Context) -> Reply:
-        """A candidate from the program's output; raises InfraError if the program fails or times out."""
-        prompt = self.prompts.build_prompt(state, context)
+    def complete(self, prompt: str, key: str) -> Completion:
+        """The program's reply to one prompt; raises InfraError if the program fails or times out."""
         start_s = time.monotonic()
-        text = self.run_program(prompt.text, state.next_id)
-        usage = Usage(model=os.path.basename(self.words[0]), calls=1, seconds=time.monotonic() - start_s)
-        candidate = self.prompts.parse_candidate(text, state.task, usage)
-        return Reply(candidate=candidate, prompt=prompt.text, text=text, truncated_items=prompt.omitted_ids)
-
-    def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
-        """None: programs write kernels only."""
-        return None
+        text = self.run_program(prompt, key)
+        return Completion(text, Usage(model=os.path.basename(self.words[0]), calls=1, seconds=time.monotonic() - start_s), "stop")
 
     def run_program(self, prompt: str, attempt: str) -> str:
         """The program's output. It uses files instead of pipes: a grandchild that keeps a pipe open could block forever."""

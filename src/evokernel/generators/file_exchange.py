@@ -9,18 +9,20 @@ from pathlib import Path
 
 from evokernel.core import paths
 from evokernel.core.errors import InfraError, StopRun, UserError
-from evokernel.core.records import Candidate, Context, Outcome, Reply, Usage
-from evokernel.core.state import State
+from evokernel.core.records import Usage
+from evokernel.generators.prompted import PromptedGenerator
 from evokernel.generators.prompting import PromptBuilder
+from evokernel.llm.client import Completion
 
 log = logging.getLogger(__name__)
 
 
-class FileExchange:
+class FileExchange(PromptedGenerator):
     """Writes `<attempt>.prompt.md` to `folder` (with `--` for each `/` of the attempt's id) and waits for `<attempt>.reply.md`.
 
     A reply is complete when it is not empty and has not changed in two checks, `poll_s` apart. `timeout_s` 0 waits without limit. An
     existing reply to the same prompt is used again, so a resumed run does not repeat a question; a reply to another prompt is renamed.
+    `plan`, `critic` and `repair_attempts` turn on the steps of `PromptedGenerator`, whose files are `<attempt>--plan.prompt.md` and so on.
     """
 
     def __init__(
@@ -31,13 +33,18 @@ class FileExchange:
         timeout_s: float = 0,
         context_tokens: int = 24000,
         tuning_trials: int = 0,
+        plan: bool = False,
+        critic: bool = False,
+        repair_attempts: int = 0,
     ) -> None:
         if poll_s <= 0:
             raise ValueError(f"poll_s must be above 0, not {poll_s}")
         if timeout_s < 0:
             raise ValueError(f"timeout_s must be 0 (no limit) or more, not {timeout_s}")
         self.folder, self.poll_s, self.timeout_s = Path(folder), poll_s, timeout_s
-        self.prompts = PromptBuilder(backend, context_tokens, tunes=tuning_trials > 0)
+        super().__init__(
+            PromptBuilder(backend, context_tokens, tunes=tuning_trials > 0), plan=plan, critic=critic, repair_attempts=repair_attempts
+        )
         self.stop = threading.Event()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -46,18 +53,11 @@ class FileExchange:
                 f"generator 'file_exchange' cannot use {folder}: {error.strerror or error}; set generator.folder to another folder"
             ) from error
 
-    def write(self, state: State, context: Context) -> Reply:
-        """A candidate from the reply file."""
-        prompt = self.prompts.build_prompt(state, context)
+    def complete(self, prompt: str, key: str) -> Completion:
+        """The reply to one prompt, from the reply file."""
         start_s = time.monotonic()
-        text = self.exchange(prompt.text, state.next_id.replace("/", "--"))
-        usage = Usage(model="file_exchange", calls=1, seconds=time.monotonic() - start_s)
-        candidate = self.prompts.parse_candidate(text, state.task, usage)
-        return Reply(candidate=candidate, prompt=prompt.text, text=text, truncated_items=prompt.omitted_ids)
-
-    def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
-        """None: the exchange is for kernels only."""
-        return None
+        text = self.exchange(prompt, key.replace("/", "--"))
+        return Completion(text, Usage(model="file_exchange", calls=1, seconds=time.monotonic() - start_s), "stop")
 
     def exchange(self, prompt: str, name: str) -> str:
         """Writes the prompt file, unless it exists already, and waits for the reply file."""

@@ -6,9 +6,10 @@ import threading
 from pathlib import Path
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import Candidate, Context, Outcome, Reply
+from evokernel.core.records import Candidate, Outcome, Reply
 from evokernel.core.state import State
-from evokernel.generators.prompting import PromptBuilder, clean_lesson
+from evokernel.generators.prompted import PromptedGenerator
+from evokernel.generators.prompting import PromptBuilder, clean_text
 from evokernel.llm.client import ChatClient, Completion
 from evokernel.llm.context_budget import query_context_length, split_context
 from evokernel.llm.settings import ChatSettings, parse_settings
@@ -19,12 +20,13 @@ SMALL_CONTEXT = 16384
 PROMPT_STYLES = ("auto", "full", "brief")
 
 
-class Llm:
+class Llm(PromptedGenerator):
     """Settings are those of `evokernel.llm.settings.ChatSettings`, and:
 
     `context` is the model's context length in tokens (0: ask its server if it is on this machine), `context_tokens` bounds the length of a
     prompt (estimated), `prompts` is `full`, `brief` or `auto` (brief for small contexts), `lessons` asks the model for a lesson after each
-    attempt, `system` is a system message, `ledger` is a file with one line per request.
+    attempt, `system` is a system message, `ledger` is a file with one line per request. `plan`, `critic` and `repair_attempts` turn on the
+    steps of `PromptedGenerator`.
     """
 
     def __init__(
@@ -56,6 +58,9 @@ class Llm:
         system: str = "",
         ledger: str = "",
         tuning_trials: int = 0,
+        plan: bool = False,
+        critic: bool = False,
+        repair_attempts: int = 0,
     ) -> None:
         settings = dict(locals())
         if context and context < MIN_CONTEXT:
@@ -66,7 +71,8 @@ class Llm:
         context = context or query_context_length(self.client.endpoint, self.client.settings.model)
         brief = prompts == "brief" or (prompts == "auto" and 0 < context <= SMALL_CONTEXT)
         prompt_tokens = self.bound_prompt(context, context_tokens)
-        self.prompts = PromptBuilder(backend, prompt_tokens, brief, self.client.settings.max_tokens, tuning_trials > 0)
+        prompt_builder = PromptBuilder(backend, prompt_tokens, brief, self.client.settings.max_tokens, tuning_trials > 0)
+        super().__init__(prompt_builder, plan=plan, critic=critic, repair_attempts=repair_attempts)
         self.lessons, self.system = lessons, system
         if ledger:
             self.ledger = Path(ledger)
@@ -98,19 +104,6 @@ class Llm:
     def stop(self, event: threading.Event) -> None:
         self.client.stop_event = event
 
-    def write(self, state: State, context: Context) -> Reply:
-        """A candidate from the model's reply; if the reply has no code, an empty candidate with the reason in its notes."""
-        prompt = self.prompts.build_prompt(state, context)
-        completion = self.complete(prompt.text, state.next_id)
-        candidate = self.prompts.parse_candidate(completion.text, state.task, completion.usage)
-        if not candidate.files and completion.finish_reason in ("length", "content_filter"):
-            reasons = {
-                "length": "the model reached its token limit before the reply was complete",
-                "content_filter": "the service filtered the reply",
-            }
-            candidate = candidate.model_copy(update={"notes": f"{reasons[completion.finish_reason]}; {candidate.notes}"})
-        return Reply(candidate=candidate, prompt=prompt.text, text=replace_surrogates(completion.text), truncated_items=prompt.omitted_ids)
-
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """The model's lesson from the outcome, if `lessons` is set and there is a kernel."""
         if not self.lessons or not candidate.files:
@@ -118,17 +111,12 @@ class Llm:
         prompt = self.prompts.build_lesson_prompt(state, candidate, outcome)
         completion = self.complete(prompt, f"{state.next_id}/lesson")
         empty = Candidate(backend=candidate.backend, files={}, usage=completion.usage)
-        return Reply(candidate=empty, prompt=prompt, text=clean_lesson(completion.text))
+        return Reply(candidate=empty, prompt=prompt, text=clean_text(completion.text))
 
     def complete(self, prompt: str, key: str) -> Completion:
         """The model's completion of one prompt."""
         system = [{"role": "system", "content": self.system}] if self.system else []
         return self.client.complete([*system, {"role": "user", "content": prompt}], key)
-
-
-def replace_surrogates(text: str) -> str:
-    """The text without unpaired surrogates, which cannot be written to a file."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 plugin = Llm

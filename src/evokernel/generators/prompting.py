@@ -140,6 +140,7 @@ class PromptBuilder:
         start = context.start_point
         return {
             "start_point": start,
+            "steps": context.steps,
             "best": state.best,
             "refinements": prompt_text.list_refinements(state, start) if start else [],
             "failures": prompt_text.recent_failures(state, context.stage, limits),
@@ -217,7 +218,7 @@ def estimate_tokens(text: str) -> int:
     return (len(text) + 3) // 4
 
 
-def clean_lesson(reply: str) -> str:
-    """A lesson for the record: the reply without the model's reasoning, at most MAX_LESSON_CHARS long."""
+def clean_text(reply: str, limit: int = MAX_LESSON_CHARS) -> str:
+    """A lesson, plan or critique for the record: the reply without the model's reasoning, at most `limit` characters long."""
     text = strip_thoughts(reply).strip()
-    return text if len(text) <= MAX_LESSON_CHARS else text[:MAX_LESSON_CHARS].rstrip() + "…"
+    return text if len(text) <= limit else text[:limit].rstrip() + "…"

@@ -13,8 +13,10 @@ from evokernel.core.state import State
 class Replay:
     """`journal` is a run folder or its attempts.jsonl. The run ends at the first attempt that the recording does not contain.
 
-    Candidates and lessons have no usage: replaying them costs nothing.
+    Candidates, steps and lessons have no usage: replaying them costs nothing. Repairs are not repeated.
     """
+
+    steps = ("plan", "critic")
 
     def __init__(self, backend: str, journal: str = "") -> None:
         self.attempts = {attempt.id: attempt for attempt in read_attempts(Path(journal))}
@@ -32,6 +34,19 @@ class Replay:
             raise StopRun(f"the recording ends here: it has no attempt {state.next_id}")
         omitted_ids = tuple(ref.id for ref in attempt.truncated_items)
         return Reply(candidate=attempt.candidate.model_copy(update={"usage": Usage()}), truncated_items=omitted_ids)
+
+    def take_step(self, name: str, state: State, context: Context) -> Reply | None:
+        """The recorded step, without usage; None if the attempt has none."""
+        attempt = self.attempts.get(state.next_id)
+        step = next((step for step in attempt.steps if step.name == name), None) if attempt else None
+        if attempt is None or step is None:
+            return None
+        empty = Candidate(backend=attempt.candidate.backend, files={})
+        return Reply(candidate=empty, text=step.text, step=step.model_copy(update={"usage": Usage()}))
+
+    def repair(self, state: State, context: Context, candidate: Candidate, outcome: Outcome) -> Reply | None:
+        """None: the recorded candidate is the repaired one."""
+        return None
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """The recorded lesson, or None."""

@@ -99,21 +99,22 @@ class ChatClient:
             try:
                 response = self.send_request(messages, key)
             except RetryableError as error:
-                usage = self.record_request(error.tokens, estimate, start_time, retry, str(error))
+                usage = self.record_request(error.tokens, estimate, start_time, key, retry, str(error))
                 # The usage of a failed request counts only if the service reported it; otherwise only the ledger shows the request.
                 error.usage = usage if error.tokens != UNKNOWN_TOKENS else Usage()
                 raise
             except UserError as error:
-                self.record_request(UNKNOWN_TOKENS, estimate, start_time, retry, str(error))
+                self.record_request(UNKNOWN_TOKENS, estimate, start_time, key, retry, str(error))
                 raise
-            return response, self.record_request(response.tokens, estimate, start_time, retry)
+            return response, self.record_request(response.tokens, estimate, start_time, key, retry)
         finally:
             self.slots.release()
 
-    def record_request(self, tokens: TokenCounts, estimate: float, start_time: float, retry: int, error: str = "") -> Usage:
+    def record_request(self, tokens: TokenCounts, estimate: float, start_time: float, key: str, retry: int, error: str = "") -> Usage:
         """Enter a request in the ledger, replace the estimate in the token limit by the actual count, and return the usage."""
         seconds, cost, model = self.clock.now() - start_time, self.cost_tracker.request_cost(tokens), self.settings.model
-        self.cost_tracker.record_request(RequestRow(time.time(), model, *tokens, cost, round(seconds, 3), retry, not error, error[:300]))
+        row = RequestRow(time.time(), model, *tokens, cost, round(seconds, 3), retry, not error, error[:300], key)
+        self.cost_tracker.record_request(row)
         actual = (estimate if tokens.input_tokens is None else tokens.input_tokens) + (tokens.output_tokens or 0)
         self.token_bucket.correct(actual - estimate)
         return Usage(

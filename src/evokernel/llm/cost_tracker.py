@@ -40,6 +40,8 @@ class RequestRow(NamedTuple):
     retries: int
     ok: bool
     error: str = ""
+    key: str = ""
+    """The attempt, with `/plan`, `/critic`, `/repair-1` or `/lesson` for a step of it; empty for other requests."""
 
 
 class CostTracker:

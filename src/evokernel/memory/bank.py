@@ -27,8 +27,8 @@ from evokernel.memory.tables import BankSnapshot, Connection, SearchMode, read_t
 
 log = logging.getLogger(__name__)
 CANDIDATE_PREFIX = "candidate:"
-LEARNED_KINDS: tuple[MemoryKind, ...] = ("experience", "trace")
-"""Kinds of items that a run adds; all other kinds are cards."""
+LEARNED_KINDS: tuple[MemoryKind, ...] = ("experience", "trace", "practice")
+"""Kinds of items that a run adds. Practice items may also be cards; API items always are."""
 EMBEDDING_CACHE_SIZE = 1024  # texts: a task's reference is the query of every round and the key of every attempt
 
 

@@ -17,7 +17,7 @@ from evokernel.memory.consolidate import unarchive_items
 from evokernel.memory.schema import connect_existing, translate_db_errors
 from evokernel.memory.tables import Connection, Rollback, write_transaction
 
-SAME_CODE_QUERY = """SELECT id FROM items WHERE kind IN ('trace', 'experience')
+SAME_CODE_QUERY = """SELECT id FROM items WHERE kind IN ('trace', 'experience', 'practice')
     AND ((candidate = :candidate AND candidate <> '') OR (code_sha256 = :code AND code_sha256 <> '')) ORDER BY seq"""
 
 

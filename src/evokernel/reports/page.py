@@ -11,7 +11,7 @@ from evokernel.core import paths
 from evokernel.core.config import format_toml
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.reports import formatting, metrics, tables
+from evokernel.reports import formatting, metrics, step_table, tables
 from evokernel.reports.figures import draw_run_plots
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.opportunities import opportunity_table
@@ -62,7 +62,14 @@ def render_page(run: Run, attempts: Sequence[Attempt], values: Sequence[ItemValu
         totals=tables.run_totals(results, metrics.elapsed_s(attempts), "first to last attempt"),
         operators=tables.operator_table(results),
         other_tables=[
-            table for table in (tables.category_table(results), tables.fast_p_table(results), tables.failure_table(results)) if table.rows
+            table
+            for table in (
+                tables.category_table(results),
+                tables.fast_p_table(results),
+                tables.failure_table(results),
+                step_table.steps_table(results),
+            )
+            if table.rows
         ],
         values=None if values is None else build_value_table(values),
         plots=[(plot, Markup(plot.svg)) for plot in plots],
@@ -134,10 +141,11 @@ def result_headline(result: TaskResult) -> str:
 
 
 def outcome_line(attempt: Attempt) -> str:
-    """Return the verifier's outcome of one attempt on one line."""
+    """Return the verifier's outcome of one attempt and the generator's steps on one line."""
     outcome = attempt.outcome
+    steps = "".join(f" · {step_table.describe_step(step)}" for step in attempt.steps)
     if failure := outcome.failure:
-        return f"{failure.gate}: {failure.reason}. {formatting.first_line(failure.detail, 160)}"
+        return f"{failure.gate}: {failure.reason}. {formatting.first_line(failure.detail, 160)}{steps}"
     latency = f"{formatting.format_latency(outcome.latency_us)}{formatting.format_noise(outcome.noise)}"
     speed = formatting.describe_speed(outcome.speedup, formatting.baseline_label([outcome.baseline_name])) if outcome.speedup else ""
-    return ", ".join(text for text in ("correct", latency, formatting.estimate_note([outcome.clock]), speed) if text)
+    return ", ".join(text for text in ("correct", latency, formatting.estimate_note([outcome.clock]), speed) if text) + steps

@@ -14,7 +14,7 @@ from evokernel.memory.bank import Bank
 
 Row = dict[str, Any]
 FORMATS = (".jsonl", ".parquet")
-JSON_COLUMNS = ("shown_items", "files", "versions", "settings")
+JSON_COLUMNS = ("shown_items", "files", "versions", "settings", "steps")
 """Columns that Parquet stores as JSON text, since their structure varies."""
 
 
@@ -51,6 +51,7 @@ def attempt_row(run: Run, task: Task, attempt: Attempt, items: dict[str, MemoryI
         "files": dict(attempt.candidate.files),
         "notes": attempt.candidate.notes,
         "lesson": attempt.lesson,
+        "steps": [step.model_dump(mode="json") for step in attempt.steps],
         "shown_items": [context_item_row(ref.id, ref.role, ref.q, items) for ref in attempt.shown_items],
         "start_point": attempt.start_point,
         "compiled": outcome.is_compiled,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from random import Random
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import Candidate, Context, Outcome, Reply
+from evokernel.core.records import Candidate, Context, Outcome, Reply, Task
 from evokernel.core.state import State
 from evokernel.generators.template_search.declared_tunables import TunableKernel, declare_tunables
 from evokernel.generators.template_search.dialects import get_dialect
@@ -24,6 +24,7 @@ from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import KernelDecisions, SearchSpace, build_search_space
+from evokernel.generators.template_search.simplify import list_simpler_kernels
 
 MAX_DRAWS = 50
 """How often decisions are drawn again when an earlier attempt already used them."""
@@ -61,6 +62,19 @@ class TemplateSearch:
         notes = f"{reason}: {kernel.notes}"
         candidate = Candidate(backend=self.backend, files={self.dialect.file: kernel.code}, notes=notes)
         return Reply(candidate=candidate, text=f"{notes}\n\n```{self.dialect.fence}\n{kernel.code}```\n")
+
+    def count_optimisations(self, task: Task, candidate: Candidate) -> int | None:
+        """How many decisions of a kernel can be set to their plain options."""
+        return len(list_simpler_kernels(task, candidate))
+
+    def rewind(self, state: State, context: Context) -> Reply:
+        """The start point with one decision set to its plain option; the number of attempts after the first says which."""
+        kernels = list_simpler_kernels(state.task, context.start_point.candidate) if context.start_point else []
+        number = len(state.attempts) - 1
+        if not 0 <= number < len(kernels):
+            return Reply(candidate=Candidate(backend=self.backend, files={}, notes="no further decision can be simplified"))
+        removed, code = kernels[number]
+        return Reply(candidate=Candidate(backend=self.backend, files={self.dialect.file: code}, notes=removed))
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """None: a kernel's decision line already records what there is to learn."""

@@ -1,0 +1,77 @@
+"""Turn a pair of kernels that differ in one optimisation into a practice item: what changed, what it was worth, under which profile."""
+
+from __future__ import annotations
+
+from math import exp
+
+from evokernel.core import labels
+from evokernel.core.records import Attempt, MemoryItem, Outcome, Task
+from evokernel.core.state import speed_gain
+from evokernel.memory.distill import diff_text, truncate
+
+SUMMARY_CHARS = 400
+MIN_WORTH = 1.05
+"""Smallest ratio of latencies that is worth an item: less is hard to tell from noise on another machine, and teaches little."""
+
+
+def measure_worth(fast: Attempt, slow: Attempt) -> float | None:
+    """How many times as fast the fast kernel is; None unless both are correct and the slower one is significantly slower by MIN_WORTH."""
+    if not (fast.outcome.feasible and slow.outcome.feasible and fast.outcome.latency_us and slow.outcome.latency_us):
+        return None
+    worth = exp(-speed_gain(slow.outcome, fast))
+    return worth if worth >= MIN_WORTH else None
+
+
+def addressed_cause(slow: Outcome, fast: Outcome) -> str:
+    """The cause of latency that the faster kernel lost most of; the largest of the slower one if none is known to fall, else empty."""
+    before, after = cause_gains(slow), cause_gains(fast)
+    if not before:
+        return ""
+    falls = {cause: gain - after.get(cause, 0.0) for cause, gain in before.items()} if after else before
+    cause = max(falls, key=lambda name: falls[name])
+    return cause if falls[cause] > 0 else max(before, key=lambda name: before[name])
+
+
+def cause_gains(outcome: Outcome) -> dict[str, float]:
+    """What each cause of a kernel's latency is worth in microseconds, over all its lines."""
+    gains: dict[str, float] = {}
+    for opportunity in outcome.profile.opportunities if outcome.profile else ():
+        gains[opportunity.cause] = gains.get(opportunity.cause, 0.0) + opportunity.gain_us
+    return gains
+
+
+def make_practice_item(task: Task, fast: Attempt, slow: Attempt, parent: str = "") -> MemoryItem | None:
+    """The practice item of a pair; None if the optimisation is worth nothing or the kernels cannot be compared line by line.
+
+    `parent` is the trace of the fast kernel, if memory has one: revoking it revokes the pair.
+    """
+    worth, changes = measure_worth(fast, slow), diff_text(slow, fast)
+    if worth is None or changes.startswith("("):
+        return None
+    profile, cause = slow.outcome.profile, addressed_cause(slow.outcome, fast.outcome)
+    label = labels.estimate_note([slow.outcome.clock]) or f"measured (clock {slow.outcome.clock or 'not reported'})"
+    removed = truncate(slow.candidate.notes, SUMMARY_CHARS) or "not named"
+    lines = [
+        f"One optimisation of a correct kernel for {task.id}, worth {worth:.2f}x: "
+        f"{slow.outcome.latency_us:.1f} us without it, {fast.outcome.latency_us:.1f} us with it; {label}.",
+        f"The optimisation: {removed}",
+    ]
+    if profile:
+        bound = f"cause {cause}, bound by {profile.bottleneck}" if cause else f"bound by {profile.bottleneck}"
+        lines.append(f"Profile of the slower kernel: {bound}. {truncate(profile.summary, SUMMARY_CHARS)}")
+    text = "\n".join(lines) + f"\nChanged lines, from the slower kernel to the faster one:\n\n```diff\n{changes}\n```"
+    return MemoryItem(
+        id=slow.memory_id,
+        kind="practice",
+        backend=fast.candidate.backend,
+        title=f"{task.family} · {task.id} · worth {worth:.2f}x: {truncate(removed.splitlines()[0], 80)}",
+        text=text,
+        key=task.source,
+        task=task.id,
+        family=task.family,
+        bottleneck=profile.bottleneck if profile else "",
+        causes=(cause,) if cause else (),
+        source=f"{slow.run}/{slow.id}",
+        parent=parent,
+        candidate=fast.candidate.id,
+    )
