@@ -1,11 +1,13 @@
 """Opportunities: replays of recorded schedules obey laws, known faults are named, and lines come from the compiler."""
 
+from dataclasses import replace
+
 import pytest
 from test_schedule import dump, unpack
 
 from evokernel.backends.pallas.chips import get_chip
 from evokernel.backends.pallas.compiler import unavailable_reason
-from evokernel.backends.pallas.opportunities import UNITS, find_opportunities, product_rows
+from evokernel.backends.pallas.opportunities import UNITS, core_rows, find_opportunities, product_rows, traffic_rows
 from evokernel.backends.pallas.schedule import analyse_schedule
 from evokernel.backends.pallas.schedule.replay import ModuleReplay
 from evokernel.backends.pallas.schedule.slots import parse_slots
@@ -103,6 +105,19 @@ def test_minimal_traffic_is_no_opportunity(analyses):
     rows = find_opportunities(make_task(3 * BYTES), analyses["add"], V5E)
     assert "excess_traffic" not in [row.cause for row in rows]
     assert "memory_bandwidth" not in [row.cause for row in rows]
+
+
+def test_idle_core_is_named_and_is_no_excess_traffic(tmp_path):
+    """The recorded addition has no parallel dimension, so one core of a v5p does all the work."""
+    chip = replace(V5E, cores=2)
+    analysis = analyse_schedule(unpack(dump("add"), tmp_path), chip)
+    replay = ModuleReplay(analysis, chip)
+    replay.kernels[0].core_cycles = (replay.kernels[0].trace.cycles, 0.0)
+    (row,) = core_rows(replay)
+    assert (row.cause, row.gain_us) == ("few_cores", pytest.approx(analysis.estimate.latency_us / 2))
+    assert not list(traffic_rows(make_task(3 * BYTES), replay))
+    replay.kernels[0].core_cycles = (replay.kernels[0].trace.cycles,) * 2
+    assert [row.gain_us for row in core_rows(replay)] == [0.0]
 
 
 def test_module_without_a_kernel_has_no_opportunities(analyses):

@@ -48,7 +48,7 @@ def find_opportunities(task: Task, analysis: Analysis, chip: Chip) -> tuple[Oppo
         return ()
     latency_us = analysis.estimate.latency_us
     least = SMALLEST_SHARE * latency_us
-    rows = [*outside_rows(analysis), *traffic_rows(task, replay, chip), *pipeline_rows(replay, analysis), *core_rows(replay)]
+    rows = [*outside_rows(analysis), *traffic_rows(task, replay), *pipeline_rows(replay, analysis), *core_rows(replay)]
     if replay.gain_without_work() >= least:
         rows += [*product_rows(task, replay), *work_rows(replay, least)]
     most = max(0.0, latency_us - moving_us(task, analysis, chip))
@@ -85,9 +85,9 @@ def describe_operation(operation: Operation) -> str:
     return f"{operation.name.partition('.')[0]}{where} {operation.latency_us:.1f} µs"
 
 
-def traffic_rows(task: Task, replay: ModuleReplay, chip: Chip) -> Iterator[Opportunity]:
+def traffic_rows(task: Task, replay: ModuleReplay) -> Iterator[Opportunity]:
     """Bytes beyond those that the task needs."""
-    needed, moved = task.work.bytes / chip.cores, replay.hbm_bytes
+    needed, moved = task.work.bytes * replay.slowest_share, replay.hbm_bytes
     if not needed or moved < EXCESS_BYTES * needed:
         return
     count = sum(kernel.run.times for kernel in replay.kernels)

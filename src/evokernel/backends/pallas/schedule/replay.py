@@ -141,8 +141,13 @@ class ModuleReplay:
         return self.gain_without(lambda slot: id(slot) in free)
 
     @property
+    def slowest_share(self) -> float:
+        """The share of all cores' time that the slowest core takes: 1 if it is alone."""
+        return max(max(kernel.core_cycles) / max(1.0, sum(kernel.core_cycles)) for kernel in self.kernels)
+
+    @property
     def hbm_bytes(self) -> float:
-        """Bytes that the kernels move from and to HBM."""
+        """Bytes that the slowest core moves from and to HBM."""
         cycles = sum(kernel.run.times * sum(channel_cycles(kernel.trace, self.chip)) for kernel in self.kernels)
         return cycles * self.chip.hbm_bytes_per_cycle
 
