@@ -47,7 +47,15 @@ DIVIDE_TRAP_FLAGS = ("-fsanitize=integer-divide-by-zero", "-fsanitize-undefined-
 OPTIMIZE_FLAGS = ("-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math")
 LINE_INFO_FLAGS = ("-g1", "-gdwarf-4", "-fno-tree-tail-merge", "-fno-crossjumping", "-fno-partial-inlining")
 """Each violation must map to one source line, so the compiler must not merge equal branches. addr2line misreads the files of DWARF 5."""
-KERNEL_FLAGS = (*LANGUAGE_FLAGS, *UNWIND_FLAGS, *FRAME_FLAGS, *DIVIDE_TRAP_FLAGS, *OPTIMIZE_FLAGS, *LINE_INFO_FLAGS, "-DSIMULATOR_KERNEL_TU")
+KERNEL_FLAGS = (
+    *LANGUAGE_FLAGS,
+    *UNWIND_FLAGS,
+    *FRAME_FLAGS,
+    *DIVIDE_TRAP_FLAGS,
+    *OPTIMIZE_FLAGS,
+    *LINE_INFO_FLAGS,
+    "-DSIMULATOR_KERNEL_TU",
+)
 HOST_FLAGS = (*LANGUAGE_FLAGS, *UNWIND_FLAGS, *DIVIDE_TRAP_FLAGS, *LINE_INFO_FLAGS, "-O1")
 MIXED_KERNEL = re.compile(r"\bREGIST_MATMUL_OBJ\b|\bKERNEL_TYPE_MIX_AIC_\w+|\bCrossCoreSetFlag\b|\bASCEND_IS_AIC\b")
 CUBE_KERNEL = re.compile(r"\b(Mmad|Fixpipe|LoadData|ASCEND_IS_AIC|KERNEL_TYPE_AIC_ONLY)\b")
@@ -312,7 +320,14 @@ def ensure_runtime_library(path: str) -> Path:
 
 def compile_runtime(path: str, workdir: Path) -> None:
     """Compile the sources of the simulator, two at a time, and link the library."""
-    options = [*LANGUAGE_FLAGS, *UNWIND_FLAGS, *FRAME_FLAGS, "-O2", f"-I{SIMULATOR_FOLDER / 'include'}", f"-I{SIMULATOR_FOLDER / 'runtime'}"]
+    options = [
+        *LANGUAGE_FLAGS,
+        *UNWIND_FLAGS,
+        *FRAME_FLAGS,
+        "-O2",
+        f"-I{SIMULATOR_FOLDER / 'include'}",
+        f"-I{SIMULATOR_FOLDER / 'runtime'}",
+    ]
     sources = sorted((SIMULATOR_FOLDER / "runtime").glob("*.cpp"), key=lambda source: -source.stat().st_size)
 
     def run_step(arguments: Sequence[str]) -> None:

@@ -247,7 +247,9 @@ def find_matrix_work(facts: KernelFacts) -> Iterator[Opportunity]:
         return
     needed = facts.better.product_us * facts.spread
     move = f"About {needed:.1f} µs are needed: base blocks of 128 x 256, CFG_MDL, and half where the tolerance allows it."
-    yield facts.make("matrix_work", facts.saving_us("products") - needed, "The products take too long", move, "matmul-tiles", ("products", "M"))
+    yield facts.make(
+        "matrix_work", facts.saving_us("products") - needed, "The products take too long", move, "matmul-tiles", ("products", "M")
+    )
 
 
 def find_memory_bandwidth(facts: KernelFacts) -> Iterator[Opportunity]:

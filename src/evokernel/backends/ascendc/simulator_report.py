@@ -175,7 +175,13 @@ def parse_report(text: str) -> LaunchReport:
     missing = [one.name for one in expected if one.name not in row and one.name not in OPTIONAL_FIELDS]
     if missing:
         refuse_report(text, f"it lacks {', '.join(missing)}")
-    report = LaunchReport(**{one.name: PARSERS[one.name if one.name in PARSERS else str(one.type)](row[one.name], text) for one in expected if one.name in row})
+    report = LaunchReport(
+        **{
+            one.name: PARSERS[one.name if one.name in PARSERS else str(one.type)](row[one.name], text)
+            for one in expected
+            if one.name in row
+        }
+    )
     if not 0 < report.blocks_run <= report.blocks:
         refuse_report(text, f"{report.blocks_run} of {report.blocks} blocks ran")
     if any(cycles > report.cycles * (1 + 1e-6) for cycles in (*report.saved.values(), *(site.cycles for site in report.sites))):
