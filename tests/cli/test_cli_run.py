@@ -79,7 +79,9 @@ def test_run_json_is_one_object(run_result: CommandResult) -> None:
 
 def test_run_prints_its_configuration_and_each_attempt(run_result: CommandResult) -> None:
     lines = run_result.err.splitlines()
-    assert lines[0].startswith("1 task × 2 attempts, backend cpp, generator from_files, policy passk, memory bank bank.db (")
+    assert lines[0].startswith(
+        "1 task × 2 attempts, timed at size laptop, backend cpp, generator from_files, policy passk, memory bank bank.db ("
+    )
     assert lines[1].startswith("[1/2] double  draft   fail check mismatch: ")
     assert lines[2].startswith("-- round 1: 1 of 1 compiled, 0 of 1 correct; failures: mismatch 1; cost: none")
     assert lines[3].startswith("[2/2] double  draft   ok ")
@@ -150,7 +152,7 @@ def test_fallback_backend_replaces_the_default_and_is_announced(
     assert result.code == 0, result.err
     first, second, *_ = result.err.splitlines()
     assert first == "backend 'pallas' cannot work on this machine: no jax: pip install it. Using backend 'cpp' instead."
-    assert second.startswith("1 task × 1 attempt, backend cpp, ")
+    assert second.startswith("1 task × 1 attempt, timed at size laptop, backend cpp, ")
     assert result.json["backend"] == "cpp"
     assert Run.open(Path(result.json["folder"])).config.backend == {"name": "cpp"}
     assert "can work on this machine, with backend cpp." in call("doctor").out

@@ -139,6 +139,7 @@ def test_invalid_resources_are_refused():
     assert parse_amounts(["GPU=1", "accelerator_type:H200=0.01"]) == {"GPU": 1.0, "accelerator_type:H200": 0.01}
 
 
+@pytest.mark.slow(one_in=3)
 def test_missing_cluster_is_a_user_error(tmp_path):
     arguments = [
         "run",

@@ -35,6 +35,7 @@ def read_stored_values(path):
     return values
 
 
+@pytest.mark.slow(one_in=3)
 def test_no_update_is_lost_between_processes(tmp_path):
     path = tmp_path / "bank.db"
     writers = [start_writer(path, f"run{n}", 60) for n in range(4)]

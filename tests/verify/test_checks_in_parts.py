@@ -65,7 +65,7 @@ def test_inputs_that_cannot_be_drawn_fail_no_kernel():
 def test_confirmation_takes_the_first_kind_that_can_be_drawn():
     tried_kinds = []
 
-    def check(kind, batches):
+    def check(kind, random_parts):
         tried_kinds.append(kind)
         if kind != "own":
             raise UnsuitableInputs(kind)

@@ -65,7 +65,7 @@ def load_sized_tasks(config: RunConfig, spec: str) -> list[Task]:
     in_parts = make_part(config, "backend").capabilities.can_run_parts
     for number, task in enumerate(tasks):
         shortage = memory_shortage(task, in_parts=in_parts)
-        if shortage and config.size == "auto" and "laptop" in task.sizes:
+        if shortage and config.size == "auto" and task.timed_size == "full":
             log.warning("%s is timed at size laptop: at size full it needs %s", task.id, shortage)
             tasks[number] = describe_task(files[number])
     check_memory(tasks, in_parts=in_parts)

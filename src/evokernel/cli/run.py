@@ -104,11 +104,12 @@ def describe_run(engine: Engine) -> str:
 
     config = engine.run.config
     count = len(engine.run.tasks)
+    sizes = " and ".join(sorted({task.timed_size for task in engine.run.tasks}))
     with Bank.open_reader(config.bank_location(engine.run.folder)) as bank:
         items = bank.count_items()
     where = "new memory bank" if config.fresh else f"memory bank {relative_to_cwd(parse_location(config.memory))}"
     return (
-        f"{format_count(count, 'task')} × {format_count(config.budget, 'attempt')}, "
+        f"{format_count(count, 'task')} × {format_count(config.budget, 'attempt')}, timed at size {sizes}, "
         f"backend {format_backend(config.plugin_name('backend'), engine.run.environment)}, "
         f"generator {config.plugin_name('generator')}, policy {config.plugin_name('policy')}, "
         f"{where} ({format_count(items, 'item')}), folder {engine.run.folder}"

@@ -115,6 +115,11 @@ class Task(Record):
     tags: tuple[str, ...] = ()
     """Properties that limit what a result says: `fixed-size`, `non-finite`, `nan-and-inf`, `random`, `vacuous`."""
 
+    @property
+    def timed_size(self) -> TimedSize:
+        """The size at which kernels are timed."""
+        return "full" if "laptop" in self.sizes else "laptop"
+
 
 class Usage(Record):
     """Cost of one or more model calls. None: the service did not report the number."""

@@ -40,8 +40,8 @@ tiles of a batch that lie at random places inside what its parts write."""
 MAX_NEEDED_BYTES, MAX_TILE_BYTES = 1 << 30, 3 << 30
 """The inputs that are drawn for all tiles of a candidate, and for a single one; above the latter a task cannot be checked."""
 FIRST_POSITIONS = (0.0, 1.0)
-BUDGET_S, MAX_BATCHES, MAX_POSITIONS = 2.0, 3, 16
-"""Further parts are run until this time is spent; each batch has at most this many parts."""
+RANDOM_PARTS, MAX_RANDOM_S = 16, 15.0
+"""Parts at random positions that are run, fewer only if the first parts took so long that these would exceed the time."""
 MAX_SHOWN = 5
 
 
@@ -72,8 +72,9 @@ class TiledCheck:
         flops_per_element = trial.job.task.work.flops / self.count_elements()
         self.tile_elements = int(min(TILE_ELEMENTS, max(MIN_TILE_ELEMENTS, TILE_FLOPS / max(flops_per_element, 1))))
 
-    def check(self, kind: str, batches: int = MAX_BATCHES) -> None:
-        """Run parts and compare tiles, until the time for it is spent. Raises UnsuitableInputs if no inputs of this kind can be drawn."""
+    def check(self, kind: str, random_parts: int = RANDOM_PARTS) -> None:
+        """Run the first and the last part and some at random positions, and compare tiles of them. Raises UnsuitableInputs if no inputs
+        of this kind can be drawn."""
         regions = self.trial.cases.get_regions(kind)
         if regions.unsupported_reason and kind != "own":
             raise UnsuitableInputs(kind)
@@ -82,16 +83,13 @@ class TiledCheck:
                 f"{self.trial.job.task.id} cannot be checked at this size: {regions.unsupported_reason}. "
                 "Choose --size laptop, or reduce its sizes."
             )
-        positions, remaining_s = [*FIRST_POSITIONS, self.random.random()], BUDGET_S
-        for _ in range(batches):
-            start_s = time.monotonic()
-            self.check_batch(regions, kind, positions)
-            batch_s = time.monotonic() - start_s
-            remaining_s -= batch_s
-            if remaining_s < batch_s or self.needed_bytes > MAX_NEEDED_BYTES:
-                return
-            count = min(MAX_POSITIONS, int(len(positions) * max(1.0, remaining_s / (2 * batch_s))))
-            positions = [self.random.random() for _ in range(count)]
+        start_s = time.monotonic()
+        self.check_batch(regions, kind, [*FIRST_POSITIONS, self.random.random()])
+        part_s = (time.monotonic() - start_s) / (len(FIRST_POSITIONS) + 1)
+        part_bytes = self.needed_bytes / (len(FIRST_POSITIONS) + 1)
+        count = min(random_parts - 1, int(MAX_RANDOM_S / part_s), int((MAX_NEEDED_BYTES - self.needed_bytes) / max(part_bytes, 1)))
+        if count > 0:
+            self.check_batch(regions, kind, [self.random.random() for _ in range(count)])
 
     def check_batch(self, regions: RegionReference, kind: str, positions: Sequence[float]) -> None:
         """Run the parts at some positions once, and compare tiles of their outputs."""
@@ -207,7 +205,7 @@ def confirm_in_parts(trial: Trial) -> None:
         return
     for kind in ("wide", "normal", "own"):
         try:
-            trial.parts_check.check(kind, batches=1)
+            trial.parts_check.check(kind, random_parts=1)
         except UnsuitableInputs:
             continue
         return

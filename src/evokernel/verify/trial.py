@@ -78,7 +78,7 @@ class PartsCheck(Protocol):
     def compared_share(self) -> float:
         """The share of the outputs' elements that were compared with the reference."""
 
-    def check(self, kind: str, batches: int = ...) -> None:
+    def check(self, kind: str, random_parts: int = ...) -> None:
         """Run parts of the kernel on inputs of this kind, and compare tiles of what they write."""
 
 

@@ -107,6 +107,7 @@ def test_compile_error_suggests_existing_names(tmp_path):
         assert f"Ascend C has no {name}: {NAMES[name]}" in caught.value.detail
 
 
+@pytest.mark.slow(one_in=3)
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("declared", "given"),

@@ -61,6 +61,7 @@ def test_estimates_are_close_to_published_times_and_in_their_order(workdir: Path
             assert estimated == pytest.approx(1, abs=SAME) or (one.us < other.us) == (estimated < 1), (one.name, other.name)
 
 
+@pytest.mark.slow(one_in=3)
 @pytest.mark.parametrize("start", ["matmul 128 x 30720 x 64, MDL", "matmul 64"])
 def test_formula_of_products_is_that_of_the_simulator(workdir: Path, start: str) -> None:
     (row,) = [

@@ -166,6 +166,7 @@ def test_tiling_function_reads_values_of_declared_inputs(strict):
     assert strict["no values"]["results"][0][1] == -1
 
 
+@pytest.mark.slow(one_in=3)
 def test_command_with_a_literal_is_refused_with_the_fix(tmp_path):
     """CANN's macro takes its arguments by reference."""
     files = {path.name: path.read_text() for path in SOURCES.iterdir()}

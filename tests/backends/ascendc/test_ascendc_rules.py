@@ -121,6 +121,7 @@ def test_valid_variants_violate_no_rule(base: str, ran: Callable[[str], Ran]):
             assert (found.code, found.text, found.notes) == ("", "", ()), mutant.new
 
 
+@pytest.mark.slow(one_in=3)
 @needs_compiler
 @pytest.mark.parametrize("base", bases("notes"))
 def test_notes_are_recorded_without_violation(base: str, ran: Callable[[str], Ran]):

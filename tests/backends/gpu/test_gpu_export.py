@@ -36,6 +36,7 @@ def test_exported_triton_test_passes_and_can_fail(tmp_path):
     assert "PASSED good/test_kernel.py::test_kernel_matches_the_reference[0]" in done.stdout
 
 
+@pytest.mark.slow(one_in=3)
 @pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc")
 def test_exported_cuda_kernel_gets_its_arguments_in_order(tmp_path, monkeypatch):
     """As far as there is no GPU: the library is built and loaded, and the call is seen instead of made."""

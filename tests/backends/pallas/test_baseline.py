@@ -124,6 +124,7 @@ def test_without_prefetch_one_variant_is_compiled(conversions, tmp_path, monkeyp
     assert floor < result.us < 2 * floor
 
 
+@pytest.mark.slow(one_in=3)
 @needs_torchax
 @needs_compiler
 def test_computed_baseline_equals_the_shipped_one(starter):
