@@ -1,10 +1,10 @@
-"""Compares the opportunities in profiles of Ascend C kernels with the truth: each kernel has a known fault, and a version without it is timed.
+"""Compares the opportunities in profiles of Ascend C kernels with the truth: each kernel has a fault, and a version without it is timed.
 
     python benchmarks/ascendc_opportunities.py [--only tiny_tiles,barriers] [--all]
 
 `benchmarks/opportunities/ascendc/NAME.faulty.asc` has one fault, `NAME.fixed.asc` does not. Both pass all gates of the verifier. The script
-prints the largest opportunity of the faulty kernel, the predicted and the actual gain, and whether both the cause and the gain (within 25 %)
-are right. With `--all`, it prints every opportunity of the faulty kernels.
+prints the largest opportunity of the faulty kernel, the predicted and the actual gain, and whether both the cause and the gain
+(within 25 %) are right. With `--all`, it prints every opportunity of the faulty kernels.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import exp
 
 from evokernel.core import labels
-from evokernel.core.records import Attempt, MemoryItem, Outcome, Task
+from evokernel.core.opportunities import addressed_cause
+from evokernel.core.records import Attempt, MemoryItem, Task
 from evokernel.core.state import speed_gain
 from evokernel.memory.distill import diff_text, truncate
 
@@ -22,24 +23,6 @@ def measure_worth(fast: Attempt, slow: Attempt) -> float | None:
     return worth if worth >= MIN_WORTH else None
 
 
-def addressed_cause(slow: Outcome, fast: Outcome) -> str:
-    """The cause of latency that the faster kernel lost most of; the largest of the slower one if none is known to fall, else empty."""
-    before, after = cause_gains(slow), cause_gains(fast)
-    if not before:
-        return ""
-    falls = {cause: gain - after.get(cause, 0.0) for cause, gain in before.items()} if after else before
-    cause = max(falls, key=lambda name: falls[name])
-    return cause if falls[cause] > 0 else max(before, key=lambda name: before[name])
-
-
-def cause_gains(outcome: Outcome) -> dict[str, float]:
-    """What each cause of a kernel's latency is worth in microseconds, over all its lines."""
-    gains: dict[str, float] = {}
-    for opportunity in outcome.profile.opportunities if outcome.profile else ():
-        gains[opportunity.cause] = gains.get(opportunity.cause, 0.0) + opportunity.gain_us
-    return gains
-
-
 def make_practice_item(task: Task, fast: Attempt, slow: Attempt, parent: str = "") -> MemoryItem | None:
     """The practice item of a pair; None if the optimisation is worth nothing or the kernels cannot be compared line by line.
 
@@ -48,7 +31,8 @@ def make_practice_item(task: Task, fast: Attempt, slow: Attempt, parent: str = "
     worth, changes = measure_worth(fast, slow), diff_text(slow, fast)
     if worth is None or changes.startswith("("):
         return None
-    profile, cause = slow.outcome.profile, addressed_cause(slow.outcome, fast.outcome)
+    profile = slow.outcome.profile
+    cause = addressed_cause(slow.outcome, fast.outcome) if profile and profile.opportunities else ""
     label = labels.estimate_note([slow.outcome.clock]) or f"measured (clock {slow.outcome.clock or 'not reported'})"
     removed = truncate(slow.candidate.notes, SUMMARY_CHARS) or "not named"
     lines = [

@@ -1,4 +1,4 @@
-"""Estimates a well-written kernel of a complete task, to say what a kernel could gain: the operators of the reference fused into one launch."""
+"""Estimates a well-written kernel of a complete task: the operators of the reference, fused into one launch."""
 
 from __future__ import annotations
 
