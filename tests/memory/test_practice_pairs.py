@@ -4,6 +4,7 @@ import pytest
 from bank_parts import HASH, open_bank
 from engine_parts import make_attempt, make_task
 
+from evokernel.core.opportunities import addressed_cause
 from evokernel.core.records import Context, Opportunity, Profile, Stage
 from evokernel.core.state import State
 from evokernel.memory.bank import Bank
@@ -11,9 +12,9 @@ from evokernel.memory.bank_contamination import HeldOutOperator, check_contamina
 from evokernel.memory.distill import CHANGE_LINES, distill
 from evokernel.memory.pack_file import PackFilters
 from evokernel.memory.packs import export_pack, import_pack_file
-from evokernel.memory.practice_pairs import addressed_cause, make_practice_item
+from evokernel.memory.practice_pairs import make_practice_item
 from evokernel.memory.revoke import revoke
-from evokernel.policies import retrieval
+from evokernel.policies import refinement, retrieval
 
 TASK = make_task("relu", family="activation")
 FAST_CODE = "\n".join([f"line {n};" for n in range(60)] + ["#pragma omp simd", "loop;"])
@@ -125,7 +126,7 @@ def test_refinement_with_the_same_profile_is_shown_the_pair(path):
     start = make_attempt(0, "gelu", run="b")
     start = start.model_copy(update={"outcome": start.outcome.model_copy(update={"profile": SLOW.outcome.profile})})
     with open_bank(path, "b") as bank:
-        context: Context = retrieval.refine_context(
+        context: Context = refinement.refine_context(
             State(task=task, attempts=(start,)), bank, retrieval.Selector(lambda ids: {}, None), start, top_n=4, pool_size=16
         )
     assert context.stage is Stage.REFINE
