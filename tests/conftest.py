@@ -9,12 +9,15 @@ import pytest
 import repository
 import sampling
 import tiers
+from hypothesis import HealthCheck, settings
 
 from evokernel.core import paths
 
 os.environ["EVOKERNEL_TOOLS"] = str(paths.tools_folder())
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in parallel: more threads than processors would slow them down
 gc.set_threshold(100_000, 50, 50)  # much stays alive until the end, and a collection looks at all of it
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")  # no test depends on how fast the machine is
 SHARED_CACHES = ("headers", "ascendc")
 """Parts of the cache that are compiled once per machine and shared by all test workers."""
 SAMPLE_VARIABLE = "EVOKERNEL_TEST_SAMPLE"
