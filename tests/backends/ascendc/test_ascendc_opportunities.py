@@ -167,13 +167,15 @@ def test_replay_of_blocks_that_run_alone(kernels: BuiltKernels) -> None:
     line_texts = (workdir / "project" / "op_kernel.cpp").read_text().splitlines()
     sites = [SiteSaving(*site) for site in report["sites"]]
     lines = locate_sites(workdir, [site.addresses for site in sites], {"op_kernel.cpp": 0})
-    copies = {line_texts[lines[site.addresses] - 1].strip() for site in sites if site.work in ("MTE2", "MTE3") and site.addresses in lines}
-    assert copies == {"DataCopy(x, xGm[at], size);", "DataCopy(outGm[at], y, size);"}
-    profile = profile_of(report, task)
+    copies = sorted((site for site in sites if site.work in ("MTE2", "MTE3")), key=lambda site: -site.cycles)
+    assert {line_texts[lines[site.addresses] - 1].strip() for site in copies[:2]} == {
+        "DataCopy(x, xGm[at], size);",
+        "DataCopy(outGm[at], y, size);",
+    }
+    launch, top, *_ = profile_of(report, task).opportunities  # at this size the launch is most of the time
     fixed = kernels.run("single_buffer.fixed")[2]
-    assert profile.opportunities[0].cause == "no_overlap"
-    assert profile.opportunities[0].gain_us == pytest.approx(report["us"] - fixed["us"], rel=0.05)
-    assert profile.bottleneck == "latency"
+    assert (launch.cause, top.cause) == ("launch", "no_overlap")
+    assert top.gain_us == pytest.approx(report["us"] - fixed["us"], rel=0.05)
 
 
 def profile_of(report: dict[str, Any], task: Task) -> Profile:

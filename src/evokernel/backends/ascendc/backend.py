@@ -166,7 +166,8 @@ class AscendcBackend(Backend):
         if self.compile_check_mode and self.toolchain == "cann":
             self.compile_check_mode.check_compiles(project, workdir)
         build(project, workdir, self.compiler, self.build_timeout_s or BUILD_TIMEOUT_S)
-        plan: dict[str, object] = {"op": project.op, "function": project.bound_function, "call": project.call_arguments, "mark": secrets.token_hex(8)}
+        plan: dict[str, Any] = {"op": project.op, "function": project.bound_function, "call": project.call_arguments}
+        plan["mark"] = secrets.token_hex(8)
         plan["first_lines"] = find_first_lines(candidate.files.get(self.file_name, ""), project.files)
         (workdir / PLAN_FILE).write_text(json.dumps(plan))
         if (

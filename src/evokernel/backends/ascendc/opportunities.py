@@ -21,6 +21,8 @@ SMALL_COPY_BYTES, EXCESS_TRAFFIC, LAUNCH_SHARE = 16 << 10, 1.1, 0.5
 CLEARLY = 1.15
 """One replay explains more than another if it gains this many times as much."""
 MAX_OPPORTUNITIES, MAX_LINES = 8, 3
+NOTABLE_LINE_SHARE = 0.1
+"""Lines with a smaller share of the largest line's gain, such as the flags of a queue, are not named."""
 COPY_WORK = ("MTE2", "MTE3")
 
 
@@ -75,7 +77,8 @@ class KernelFacts:
         for site in self.report.sites:
             if site.work in works and (line := self.lines.get(site.addresses, 0)):
                 gains[line] = gains.get(line, 0.0) + self.chip.cycles_to_us(site.cycles)
-        return sorted(gains.items(), key=lambda item: -item[1])
+        least = NOTABLE_LINE_SHARE * max(gains.values(), default=0.0)
+        return sorted(((line, gain) for line, gain in gains.items() if gain >= least), key=lambda item: -item[1])
 
     def make(self, cause: str, gain_us: float, problem: str, move: str, card: str, works: tuple[str, ...] = ()) -> Opportunity:
         """An opportunity with its times and lines in the summary; the gain is at most the latency."""
