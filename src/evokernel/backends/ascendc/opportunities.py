@@ -201,6 +201,17 @@ def find_excess_traffic(facts: KernelFacts) -> Iterator[Opportunity]:
     yield facts.make("excess_traffic", gain, problem, move, "fuse-passes", COPY_WORK)
 
 
+def find_cube_traffic(facts: KernelFacts) -> Iterator[Opportunity]:
+    """Operands that products read more than once: blocks of the result share them, so part of it cannot be saved."""
+    moved, needed = facts.moved_bytes, facts.task.work.bytes
+    if not facts.uses_cube or moved <= EXCESS_TRAFFIC * needed:
+        return
+    gain = facts.saving_us("MTE2") * (1 - needed / moved)
+    problem = f"Copies hold up the cube: {moved / 1e6:.3g} MB are copied, {needed / 1e6:.3g} MB are needed"
+    move = f"At best it takes about {facts.us - gain:.1f} µs: larger, square blocks of the result per core, one operand kept in L1."
+    yield facts.make("excess_traffic", gain, problem, move, "product-by-hand", COPY_WORK)
+
+
 # ---- work
 
 
@@ -245,6 +256,14 @@ def find_vector_work(facts: KernelFacts) -> Iterator[Opportunity]:
     yield facts.make("cross_lane", gain, "Reductions across lanes", move, "row-reductions", ("reductions",))
 
 
+def find_vector_work_of_mixed(facts: KernelFacts) -> Iterator[Opportunity]:
+    """The vector work between or after products that the cube does not hide."""
+    if facts.uses_cube:
+        move = "Let the vector cores work on one block of the result while the cube computes the next, and combine instructions."
+        problem = f"The vector cores work {facts.busy_us('V'):.1f} µs, not hidden behind the products"
+        yield facts.make("vector_work", facts.saving_us("V"), problem, move, "product-with-epilogue", ("V",))
+
+
 def find_matrix_work(facts: KernelFacts) -> Iterator[Opportunity]:
     if not facts.uses_cube or not facts.better or not facts.better.product_us:
         return
@@ -274,10 +293,12 @@ FINDERS: tuple[Callable[[KernelFacts], Iterator[Opportunity]], ...] = (
     find_small_copies,
     find_unaligned_copies,
     find_excess_traffic,
+    find_cube_traffic,
     find_scalar_work,
     find_step_overhead,
     find_product_on_vector,
     find_vector_work,
+    find_vector_work_of_mixed,
     find_matrix_work,
     find_memory_bandwidth,
 )
