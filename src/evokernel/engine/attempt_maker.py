@@ -171,7 +171,8 @@ class AttemptMaker:
         if duplicate := novelty.find_duplicate(candidate, state.attempts, self.run.config.min_novelty):
             return VerifiedKernel(candidate, novelty.duplicate_outcome(duplicate))
         self.notify(state.task.id, "verify")
-        return verify_and_tune(self.executor, attempt_job(self.run.config, state, candidate))
+        job = attempt_job(self.run.config, state, candidate)
+        return verify_and_tune(self.executor, job) if job.tuning_trials else VerifiedKernel(candidate, self.executor.submit(job).result())
 
     def write_lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """Let the generator write a lesson; None if it writes no lessons."""

@@ -7,7 +7,7 @@ from random import Random
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, Stage
 from evokernel.core.state import State
-from evokernel.policies import cards, refinement, retrieval
+from evokernel.policies import refinement, retrieval
 
 
 class RefinePolicy:
@@ -22,7 +22,7 @@ class RefinePolicy:
         """Show the last failure until a kernel is feasible, then the fastest kernel."""
         if state.best is None:
             last = memory.get([state.last_attempt.memory_id]) if state.last_attempt else []
-            reference = cards.select_draft_cards(state, memory, last, self.api_cards) if self.api_cards else []
+            reference = retrieval.select_draft_cards(state, memory, last, self.api_cards) if self.api_cards else []
             return Context(stage=Stage.DRAFT, items=(*reference, *(ContextItem(role="trace", item=item) for item in last)))
         selector = retrieval.Selector(q_values=lambda ids: {}, random=Random(0))
         return refinement.refine_context(state, memory, selector, state.best, top_n=0, pool_size=0)

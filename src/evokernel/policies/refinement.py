@@ -15,9 +15,16 @@ from evokernel.core.opportunities import top_opportunities
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, Stage
 from evokernel.core.state import State
-from evokernel.policies.cards import as_reference, is_relevant, needed_families, search_cards, select_part_cards
 from evokernel.policies.excerpts import contains_identifier, list_code_names, list_new_names, make_diff, make_excerpt
-from evokernel.policies.retrieval import Selector, retrieve_nearest
+from evokernel.policies.retrieval import (
+    Selector,
+    as_reference,
+    is_relevant,
+    needed_families,
+    retrieve_nearest,
+    search_cards,
+    select_part_cards,
+)
 
 MAX_CHILDREN = 3
 MIN_EXAMPLE_SPEEDUP = 0.5

@@ -18,7 +18,7 @@ from evokernel.backends.gpu.program import MAX_SCRATCH, MAX_THREADS
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job, ScalarArgument, Signature, Task, Tensor, Work
 from evokernel.memory.seed_cards import load_seed_cards
-from evokernel.policies.retrieval import contains_identifier
+from evokernel.policies.excerpts import contains_identifier
 from evokernel.tasks.family import FAMILIES
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify

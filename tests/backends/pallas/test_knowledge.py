@@ -29,7 +29,7 @@ from evokernel.backends.pallas.schedule.diagnosis import ADVICE
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import ScalarArgument, Signature, Task, Tensor, Work
 from evokernel.memory.seed_cards import load_seed_cards
-from evokernel.policies.retrieval import contains_identifier
+from evokernel.policies.excerpts import contains_identifier
 from evokernel.tasks.family import FAMILIES
 from evokernel.verify.reasons import REASONS
 
