@@ -60,7 +60,9 @@ def refine_context(
         context_items += fill_places(context_items, places, kernels, selector, start, top_n, pool_size)
         used_ids = {entry.item.id for entry in context_items}
         unused = [card for card in cards if card.task is None and card.id not in used_ids and not is_known(card, start.candidate.code)]
-        contractions = [family for family in needed_families(state.task) if family in CONTRACTIONS]
+        contractions = [
+            family for family in needed_families(state.task) if family in CONTRACTIONS and not uses_family(start, family, cards)
+        ]
         context_items += as_reference(select_part_cards(contractions, unused, min(part_cards, MAX_PART_CARDS), PART_CARD_CHARS))
     return Context(stage=Stage.REFINE, start_point=start, items=tuple(context_items))
 
@@ -151,6 +153,12 @@ def has_technique(kernel: MemoryItem, place: Place, names: Sequence[str]) -> boo
     if not place.cause:
         return True
     return kernel.causes[:1] != (place.cause,) and any(contains_identifier(name, kernel.code) for name in names)
+
+
+def uses_family(start: Attempt, family: str, cards: Sequence[MemoryItem]) -> bool:
+    """Return whether a start point already uses an API that a card on this family explains, such as the matrix unit."""
+    names = {name for card in cards if card.kind == "api" and card.family == family for name in card.apis}
+    return any(contains_identifier(name, start.candidate.code) for name in names)
 
 
 def is_known(card: MemoryItem, code: str) -> bool:

@@ -145,13 +145,13 @@ def find_library_start(facts: KernelFacts) -> Iterator[Opportunity]:
         yield facts.make(
             "library_start", min(extra, library_us), f"Matmul starts {objects} times on a core", move, "matmul-object", ("library",)
         )
-    elif cube_us + library_us:
+    elif saved_us := library_us + (0.0 if report.vec_instr else cube_us):  # a kernel with vector work needs both kinds of cores
         problem = f"Until the cube starts {cube_us:.1f} µs, until Matmul starts {library_us:.1f} µs"
         move = (
-            "Give the start useful company: let the vector cores prepare data meanwhile, multiply in one request, "
-            "or compute a short product on the vector cores."
+            "A kernel that only multiplies can start the cube cores alone (KERNEL_TYPE_AIC_ONLY), and a product by hand (Mmad) needs no "
+            "start of Matmul."
         )
-        yield facts.make("library_start", cube_us + library_us, problem, move, "kernel-task-type")
+        yield facts.make("library_start", saved_us, problem, move, "kernel-task-type")
 
 
 # ---- waiting
