@@ -9,7 +9,7 @@ import pytest
 EVERYTHING = "all"
 """The value of `--sample` that leaves nothing out."""
 SLOW_ONE_IN = 8
-"""By default, one of this many tests marked slow runs; `slow(one_in=3)` changes it for a test."""
+"""By default, one of this many tests marked slow runs; `slow(one_in=5)` changes it for a test."""
 
 
 def one_in(count: int, cases: Iterable[Any], name: Callable[[Any], str] | None = None, group: str = "") -> list[Any]:

@@ -24,7 +24,7 @@ def test_an_attempt_passes_few_files():
     assert [file for file in files if not (ROOT / "src" / "evokernel" / file).is_file()] == []
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.skipif(make_plugin("backend", "cpp").unavailable_reason() is not None, reason="no C++ compiler")
 def test_listed_files_are_those_that_an_attempt_passes():
     command = [sys.executable, str(ROOT / "benchmarks" / "attempt_path.py")]

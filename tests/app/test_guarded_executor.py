@@ -95,7 +95,7 @@ def test_revoked_code_is_rejected_without_verification(tmp_path):
     assert executor.jobs == []
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.toolchain
 def test_run_pays_for_its_reviews_and_records_them(tmp_path, monkeypatch):
     """End to end on the C++ backend: the same code is reviewed once."""

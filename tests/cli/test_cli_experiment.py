@@ -66,7 +66,7 @@ REAL = one_in(len(OTHERS) + 1, [(name, True) for name in spec.shipped_experiment
 SILENT = one_in(3, [(name, False) for name in OTHERS], group="experiments without kernels")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.parametrize(("name", "is_real"), [(AGENT, False), *SILENT, *REAL])
 def test_every_experiment_runs_end_to_end(here, call, name, is_real):
     flags = [text for setting in small_settings(name, is_real) for text in ("--set", setting)]
@@ -155,7 +155,7 @@ def test_dry_run_counts_attempts_and_reports_unknown_costs(here, call):
     assert paid["cost_usd"] is None, "unknown is not zero"
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_earlier_runs_give_the_cost_estimate(here, call):
     flags = ["--set", "groups.A=one.py", "--set", "backend=cpp", "--set", "workers=1", "--set", "timing_s=0.01", "--set", "budget=2"]
     (here / "mine.toml").write_text(MINIMAL)

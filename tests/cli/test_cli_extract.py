@@ -17,7 +17,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_tasks_from_a_model_and_kernels_back_into_it(model: Path, call: Call) -> None:
     made = call("extract", model, "--min-share", "0.001", "--json")
     assert made.code == 0

@@ -85,7 +85,7 @@ def test_start_status_and_stop(call: Call, machine: Path) -> None:
     assert stop_record == {"stopped": [one["pid"] for one in server["instances"]], "model": "own"}
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_run_with_the_local_model(call: Call, machine: Path, task_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(machine)
     ask = ("run", "--tasks", task_file, "--backend", "cpp", "--budget", 1, "--fresh", "--generator", "llm", "--plain")

@@ -41,7 +41,7 @@ def run(call: Call, bank: str, task: Path, script: Path, *more: object) -> Comma
     return call("run", "--backend", "cpp", "--tasks", task, "--budget", 2, "--memory", bank, *generator, *more, "--json")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_run_starts_from_an_imported_pack(bank: Path, call: Call, task_file: Path, script: Path, tmp_path: Path) -> None:
     pack = tmp_path / "pack.jsonl"
     exported = call("memory", "export", pack, "--memory", bank, "--json").json
@@ -63,7 +63,7 @@ def test_run_starts_from_an_imported_pack(bank: Path, call: Call, task_file: Pat
         assert ({id: after[id] for id in before} == before) == (name == "read_only.db")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_other_toolchains_and_changed_packs_are_reported(bank: Path, call: Call, tmp_path: Path) -> None:
     pack = tmp_path / "pack.jsonl"
     call("memory", "export", pack, "--memory", bank)

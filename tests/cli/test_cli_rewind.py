@@ -101,7 +101,7 @@ def store_run(folder, kernel):
     return f"r:{task.id}/0"
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_templates_rewind_the_kernel_of_a_run(here, template_kernel):
     _, candidate = template_kernel
     trace = store_run(here / "run", candidate)
@@ -121,7 +121,7 @@ def test_templates_rewind_the_kernel_of_a_run(here, template_kernel):
     assert len(Run.open(here / "rewinding").attempts()) == 2
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_model_rewinds_a_kernel_from_a_file(here):
     (here / "fast.cpp").write_text(KERNEL)
     (slower,) = slower_variants(1)

@@ -64,7 +64,7 @@ def run_result(home: Path, task_file: Path, script: Path, call: Call, monkeypatc
     return CommandResult(*json.loads(stored.read_text()))
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_run_json_is_one_object(run_result: CommandResult) -> None:
     assert run_result.code == 0, run_result.err
     summary = run_result.json
@@ -95,7 +95,7 @@ def test_resume_of_a_finished_run_reports_completion(run_result: CommandResult, 
     assert result.json["attempts"] == 2
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_resume_with_a_larger_budget_continues(run_result: CommandResult, call: Call) -> None:
     shutil.copytree("runs/one", "runs/more")
     result = call("resume", "runs/more", "--budget", 3, "--plain")
@@ -261,7 +261,7 @@ def test_memory_commands_on_the_bank_of_the_run(run_result: CommandResult, call:
     assert right not in [trace["id"] for trace in call("memory", "list", "--kind", "trace", *other, "--json").json]
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_verify_passes_correct_kernels_and_explains_failures(
     run_result: CommandResult, call: Call, task_file: Path, tmp_path: Path
 ) -> None:
@@ -405,7 +405,7 @@ def test_infrastructure_failure_prints_resume_command(tmp_path: Path) -> None:
         display_run(make_engine(tmp_path / "run", fail), plain=True, as_json=False)
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_verify_tunes_a_file_and_writes_it(call: Call, task_file: Path, tmp_path: Path) -> None:
     """The synthetic clock gives every text another latency, so that some value of the constant is the fastest."""
     kernel = tmp_path / "kernel.cpp"

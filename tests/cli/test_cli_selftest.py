@@ -21,7 +21,7 @@ def write_candidate(home: Path, name: str, first: str, text: str = RIGHT) -> Pat
     return path
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_expected_outcomes_exit_with_0(call: Call, tmp_path: Path, task_file: Path) -> None:
     write_candidate(tmp_path, "escapes/forks", f"// selftest: task={task_file} gate=screen reason=forbidden", FORKS)
     write_candidate(tmp_path, "honest/plain", f"// selftest: task={task_file} timeout=60")

@@ -85,7 +85,7 @@ def test_entry_point_names_every_argument(backend):
         assert tensor.name in text
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.parametrize(("backend", "path"), SAMPLES)
 def test_sample_gives_the_expected_outcome(backend, path):
     if problem := make_plugin("backend", backend).unavailable_reason():

@@ -33,7 +33,7 @@ def test_every_category_has_candidates(backend):
     assert len(categories) - categories.count(HONEST) >= 20
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.parametrize("case", SELECTED)
 def test_verifier_gives_the_expected_outcome(case):
     backend = make_plugin("backend", case.backend)

@@ -61,7 +61,7 @@ def fill_disk(disk: Path, leave_bytes: int) -> Path:
     return ballast
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.parametrize("leave_kb", one_in(3, (60, 600, 700)))
 def test_run_on_a_full_disk_can_be_resumed(leave_kb, undisturbed_journal, disk):
     ballast = fill_disk(disk, leave_kb << 10)

@@ -98,7 +98,7 @@ def read_results(folder: Path) -> tuple[bytes, str]:
     return (folder / "out" / "attempts.jsonl").read_bytes(), process.stdout.replace(str(folder), "")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
 @pytest.mark.parametrize("series", one_in(len(KILLS), range(len(KILLS))))
 def test_killed_and_resumed_run_equals_undisturbed_run(series, undisturbed_run, tmp_path):

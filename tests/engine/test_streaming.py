@@ -143,7 +143,7 @@ for attempt in make_streaming_engine(Path(sys.argv[1]), generator=LoggingGenerat
 """
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.toolchain
 def test_killed_run_loses_no_attempt(tmp_path):
     environment, random_source, kills = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, random.Random(1), 0

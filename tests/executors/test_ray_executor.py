@@ -55,7 +55,7 @@ def test_run_on_a_cluster_completes(nodes, tmp_path):
     assert not (tmp_path / "r" / "incidents.jsonl").exists()
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_jobs_of_a_killed_node_are_retried(nodes, executor, tmp_path):
     nodes.add("first", evokernel_backend_cpp=1)
     count = 12
@@ -139,7 +139,7 @@ def test_invalid_resources_are_refused():
     assert parse_amounts(["GPU=1", "accelerator_type:H200=0.01"]) == {"GPU": 1.0, "accelerator_type:H200": 0.01}
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_missing_cluster_is_a_user_error(tmp_path):
     arguments = [
         "run",

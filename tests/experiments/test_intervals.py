@@ -15,7 +15,7 @@ def random_differences(random, operators=20, seeds=5, by_operator=0.2, by_seed=0
     return random.normal(0, by_operator, (operators, 1)) + random.normal(0, by_seed, (1, seeds)) + random.normal(0, by_cell, shape)
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.heavy
 def test_p_value_accounts_for_dependence_within_a_run():
     random = np.random.default_rng(0)

@@ -163,7 +163,7 @@ def test_violated_rule_blames_its_decision():
 needs_compiler = pytest.mark.skipif(bool(make_plugin("backend", "ascendc").unavailable_reason()), reason="no C++ compiler")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_compiler
 @pytest.mark.parametrize("name", one_in(7, VARIANTS))
 def test_safe_decisions_give_correct_kernels(tmp_path, name):

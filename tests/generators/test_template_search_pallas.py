@@ -133,7 +133,7 @@ def test_unsafe_decisions_fail_for_the_expected_reason(bench, name, line, reason
     assert bench.find_failure(STARTER[name], render_code(STARTER[name], line)) == reason
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.parametrize("view", ["rows", "flat"])
 def test_elementwise_kernel_is_correct_for_any_number_of_axes(view):
     """A model that copies such a kernel may have an array with more or fewer axes."""

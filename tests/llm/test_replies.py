@@ -105,7 +105,7 @@ BITS = ["\n", " ", "\t", "kernel(", "void kernel(", CODE, "{", "}", "\r", "\0", 
 PIECES = st.sampled_from([*MARKS, *BITS])
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(PIECES, st.text(max_size=8)), max_size=25).map("".join))
 def test_no_reply_raises(text):

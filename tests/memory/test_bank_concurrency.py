@@ -35,7 +35,7 @@ def read_stored_values(path):
     return values
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_no_update_is_lost_between_processes(tmp_path):
     path = tmp_path / "bank.db"
     writers = [start_writer(path, f"run{n}", 60) for n in range(4)]
@@ -48,7 +48,7 @@ def test_no_update_is_lost_between_processes(tmp_path):
         assert len(bank.search("anything", 1000, ("trace",))) == 4 * 60
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.parametrize("how", one_in(3, ("kill", "immediate", "fast")))
 def test_eight_processes_survive_a_server_restart(postgres, how):
     path = parse_location(postgres.url(f"eight_{how}"))

@@ -266,7 +266,7 @@ def load_bank_contents(path):
         return reader.list_values(scope=None), [entry.item for entry in reader.find_items()]
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @settings(max_examples=30, deadline=None)
 @given(histories(), st.data())
 def test_revoking_equals_never_having_learned(history, data):

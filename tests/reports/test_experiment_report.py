@@ -295,7 +295,7 @@ def plot_names(monkeypatch):
     return names
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_no_texts_overlap_with_many_arms_and_long_names(plot_names, tmp_path):
     results = sample_experiment.make_experiment(tmp_path, sample_experiment.LONG_NAMES)
     plots.draw_plots(results, tmp_path)

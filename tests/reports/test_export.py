@@ -81,7 +81,7 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.toolchain
 def test_exported_kernel_passes_its_own_test_and_a_broken_one_does_not(run: Run, tmp_path: Path) -> None:
     export = export_kernels(run, run.attempts(), tmp_path / "out")

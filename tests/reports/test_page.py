@@ -91,7 +91,7 @@ def test_page_without_attempts_and_values(tmp_path: Path) -> None:
     assert "could not be read" in page
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_many_tasks_are_drawn_without_names(tmp_path: Path) -> None:
     tasks = [sample_run.make_task(f"op{n}") for n in range(70)]
     attempts = [sample_run.make_attempt(task, 0, sample_run.passed_outcome(10.0 + n)) for n, task in enumerate(tasks)]

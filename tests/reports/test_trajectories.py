@@ -28,7 +28,7 @@ def run(tmp_path_factory):
     return Run.open(here / "run")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_row_contains_the_attempt_and_its_context(run):
     first, second = attempt_rows(run)
     attempts = run.attempts()

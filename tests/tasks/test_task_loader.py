@@ -181,7 +181,7 @@ def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=240)
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.toolchain
 def test_cached_load_needs_no_torch(private_cache):
     code = "import sys; from evokernel.tasks.loader import load_tasks, find_task_files\nfind_task_files('starter')\n"

@@ -39,7 +39,7 @@ def make_job(task, text, backend="cpp", file="kernel.cpp", **settings):
 
 
 @needs_compiler
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_cpp_kernel_is_tuned_and_verified(doubling):
     kernel = verify_and_tune(DirectExecutor(), make_job(doubling, HEAD + KERNEL, tuning_trials=10, protocol="paper"))
     tuning = kernel.outcome.tuning
@@ -52,7 +52,7 @@ def test_cpp_kernel_is_tuned_and_verified(doubling):
 
 
 @needs_compiler
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_cpp_setting_that_is_wrong_elsewhere_does_not_win(doubling):
     """With 1 the kernel is fastest, and correct only at the timed size: the trial passes, the verification refuses it."""
     text = HEAD + KERNEL.replace("2 * x[i]", "(REPEATS == 1 && x_shape[0] != 4096 ? 3 : 2) * x[i]")
@@ -94,7 +94,7 @@ def test_hostile_values_are_tried_in_the_sandbox(doubling):
 
 
 @pytest.mark.toolchain
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_template_search_kernel_is_tuned_by_estimate():
     backend = "pallas"
     if make_plugin("backend", backend).unavailable_reason():

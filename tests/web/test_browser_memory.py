@@ -21,7 +21,7 @@ def bank(tmp_path):
     return path
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_search_and_value_history(bank, tmp_path, serve, page):
     page.goto(f"{serve([tmp_path / 'runs'], [bank]).url}/memory")
     assert "68 items" in page.inner_text("#results")
@@ -55,7 +55,7 @@ def test_value_updates_arrive_live(bank, tmp_path, serve, page):
     page.wait_for_selector("#shown >> text=t/relu attempt 1")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_item_without_value_lists_its_occurrences(bank, tmp_path, serve, page):
     sample_run.write_run(tmp_path / "runs" / "one", *sample_run.make_sample())
     with open_bank(bank, "other") as writer:

@@ -93,7 +93,7 @@ def test_all_compiler_messages_about_unknown_names_are_parsed(text):
     assert suggest_names(text) == [f"Ascend C has no Dup: {NAMES['Dup']}"]
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.toolchain
 def test_compile_error_suggests_existing_names(tmp_path):
     kernel = base("queues").replace(
@@ -107,7 +107,7 @@ def test_compile_error_suggests_existing_names(tmp_path):
         assert f"Ascend C has no {name}: {NAMES[name]}" in caught.value.detail
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("declared", "given"),

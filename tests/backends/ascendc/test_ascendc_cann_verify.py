@@ -94,7 +94,7 @@ def backend(toolkit):
     return AscendcBackend()
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_good_kernel_passes_on_the_npu(good):
     assert [gate.gate for gate in good.gates if gate.passed] == GATES
     assert good.clock == "device (msprof)"
@@ -108,7 +108,7 @@ def test_good_kernel_passes_on_the_npu(good):
     ]
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_profile_has_the_columns_of_the_profiler(good):
     figures = good.profile.figures
     assert figures["Task Duration(us)"] == pytest.approx(statistics.median(good.samples_us), rel=1e-3)
@@ -121,14 +121,14 @@ def test_npu_times_are_not_repeatable(toolkit):
     assert AscendcBackend(toolchain="simulator").capabilities.is_repeatable is True
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_wrong_values_fail_the_check_gate(toolkit, task):
     toolkit.modes(bisheng="stub")
     found = verify_failure(task, TEXT.replace("Add(y, y, shift, columns)", "Sub(y, y, shift, columns)"))
     assert (found.gate, found.reason) == ("check", "mismatch")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_error_on_a_core_fails_the_check_gate(toolkit, task):
     toolkit.modes(bisheng="stub")
     found = verify_failure(task, TEXT.replace("DataCopyPad(outGm[row * columns], y", "DataCopyPad(outGm[row * columns + 1], y"))
@@ -216,7 +216,7 @@ def test_failing_profiler_is_an_infra_error(backend, workdir):
         backend.npu_mode.pipeline.profile_order(workdir, workdir / TIMING_FOLDER)
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_torch_baseline_on_the_npu(backend, workdir, toolkit, task, tmp_path, monkeypatch):
     (tmp_path / "torch_npu").symlink_to(FAKE / "torch_npu")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -297,7 +297,7 @@ def test_doctor_lists_cann_npu_and_simulator(toolkit, capsys):
     assert "Ascend C simulator" in toolchain
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_bisheng_checks_kernels_without_an_npu(toolkit_without_npu, task):
     toolkit_without_npu.modes(npu_smi="silent", bisheng="fail:kernel-undeclared")
     found = verify_failure(task)
@@ -305,7 +305,7 @@ def test_bisheng_checks_kernels_without_an_npu(toolkit_without_npu, task):
     assert "Maximum" in found.detail
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_auto_without_an_npu_uses_the_simulator(toolkit_without_npu, task):
     toolkit_without_npu.modes(npu_smi="silent", bisheng="stub")
     outcome = verify_candidate(task, f"{TEXT}// a unique text, because outcomes on the simulator are cached\n")

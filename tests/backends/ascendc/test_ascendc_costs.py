@@ -46,7 +46,7 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("costs")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_estimates_are_close_to_published_times_and_in_their_order(workdir: Path) -> None:
     wanted = [row for row in costs.load_rows() if row.name.startswith(ROWS) or row.formula]
     estimates = list(costs.estimate_rows(wanted, workdir, QUICK_S))
@@ -61,7 +61,7 @@ def test_estimates_are_close_to_published_times_and_in_their_order(workdir: Path
             assert estimated == pytest.approx(1, abs=SAME) or (one.us < other.us) == (estimated < 1), (one.name, other.name)
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.parametrize("start", ["matmul 128 x 30720 x 64, MDL", "matmul 64"])
 def test_formula_of_products_is_that_of_the_simulator(workdir: Path, start: str) -> None:
     (row,) = [
@@ -85,7 +85,7 @@ def test_formula_of_products_is_that_of_the_simulator(workdir: Path, start: str)
 GROUPS = ("scalar", "buffers", "tile", "blocks", "bandwidth", "L2 bypass", "banks", "alignment", "softmax", "sum")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.parametrize("group", one_in(5, GROUPS))
 def test_one_decision_has_its_documented_effect(workdir: Path, group: str) -> None:
     found = list(costs.measure_effects(workdir, QUICK_S, [group]))

@@ -30,7 +30,7 @@ def code_of(example: str) -> str:
 
 
 @pytest.mark.toolchain
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.skipif(bool(missing_compiler_message("")), reason="no C++ compiler")
 @pytest.mark.parametrize("example", one_in(len(TASKS), list(TASKS)))
 def test_example_solves_its_task(example: str) -> None:

@@ -72,14 +72,14 @@ def tensors(*names: str) -> tuple[Tensor, ...]:
     return tuple(Tensor(name=name, dtype="float32", shape=(4,)) for name in names)
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_compiler
 def test_each_core_runs_its_own_code(tmp_path):
     outcome = run(DOUBLED, BY_CORE, tmp_path)
     assert outcome.feasible, outcome.failure
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_compiler
 def test_both_cores_have_the_same_variables_in_global_memory(tmp_path):
     kernel = BY_CORE["op_kernel/kernel.cpp"].replace("template <class T>\nclass", "__gm__ float factor = 2;\ntemplate <class T>\nclass")
@@ -89,7 +89,7 @@ def test_both_cores_have_the_same_variables_in_global_memory(tmp_path):
     assert any(gate.gate == "check" and gate.passed for gate in outcome.gates), outcome.failure
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_compiler
 def test_a_kernel_on_cube_cores_runs_in_parts(tmp_path):
     kernel = BY_CORE["op_kernel/kernel.cpp"]
@@ -127,7 +127,7 @@ def test_specialisations_in_class_scope_are_rewritten():
     assert rewrite_class_scope(outside) == outside
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_compiler
 @pytest.mark.parametrize("call", [CALL, PREPARED_CALL])
 def test_binding_passes_lists_texts_and_numbers_and_the_operator_works_in_place(tmp_path, call):
@@ -135,7 +135,7 @@ def test_binding_passes_lists_texts_and_numbers_and_the_operator_works_in_place(
     assert any(gate.gate == "check" and gate.passed for gate in outcome.gates), outcome.failure
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_compiler
 def test_an_operator_in_place_needs_a_copy(tmp_path):
     outcome = run(

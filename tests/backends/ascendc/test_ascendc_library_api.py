@@ -96,7 +96,7 @@ SOME_FORMS = {
 }
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_all_overloads_of_a_library_function(name):
     f, low, high = FUNCTIONS[name]

@@ -160,7 +160,7 @@ def check_laws(report: dict[str, Any]) -> None:
 
 
 @needs_compiler
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_replay_of_blocks_that_run_alone(kernels: BuiltKernels) -> None:
     workdir, task, report = kernels.run("single_buffer.faulty")
     check_laws(report)
@@ -183,7 +183,7 @@ def profile_of(report: dict[str, Any], task: Task) -> Profile:
 
 
 @needs_compiler
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_replay_of_blocks_that_wait_for_each_other(kernels: BuiltKernels) -> None:
     _, task, report = kernels.run("sync_each_tile.faulty")
     check_laws(report)
@@ -191,7 +191,7 @@ def test_replay_of_blocks_that_wait_for_each_other(kernels: BuiltKernels) -> Non
 
 
 @needs_compiler
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_replay_of_products(kernels: BuiltKernels) -> None:
     _, task, report = kernels.run("two_objects.faulty", "product")
     check_laws(report)

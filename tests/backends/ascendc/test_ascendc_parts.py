@@ -58,7 +58,7 @@ def built_rows(tmp_path_factory):
     return build_once
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.parametrize(
     "name",
     [
@@ -87,7 +87,7 @@ def test_parts_of_a_sample_equal_the_complete_run(name, tmp_path):
     assert all(part["is_part"] and part["matches_dry"] and part["blocks_run"] == 1 for part in found["parts"])
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_launch_whose_blocks_wait_for_each_other_is_one_part(tmp_path):
     signature = sample_signature()
     found = call_in_child(build_parts(sample_files("good-sync-all"), signature, tmp_path), "compare_parts", signature)
@@ -97,7 +97,7 @@ def test_launch_whose_blocks_wait_for_each_other_is_one_part(tmp_path):
     assert found["dry"]["cycles"] == found["whole"]["cycles"]
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_wrong_block_is_found_where_it_runs(tmp_path):
     right = sample_files("good")["kernel.asc"]
     text = right.replace("    slope = t.slope;", "    slope = GetBlockIdx() == 7 && t.rows > 100 ? t.slope + 1 : t.slope;")
@@ -172,7 +172,7 @@ def test_zeros_that_no_block_writes_belong_to_the_last_part(built_rows):
     assert not found["unequal"]
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_products_of_the_library_run_in_groups_of_cores(tmp_path):
     numbers = {"blocks": 6, "m": 128, "n": 96, "k": 64, "singleM": 64, "singleN": 32, "baseM": 32, "baseN": 32, "baseK": 32, "bulk": 0}
     numbers |= dict.fromkeys(("turned", "stepA", "stepB", "depth", "pair"), 0)
@@ -191,7 +191,7 @@ def test_products_of_the_library_run_in_groups_of_cores(tmp_path):
     assert [part["blocks_run"] for part in found["parts"]] == [2] * 6
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_tensors_of_ten_gigabytes_use_little_memory(built_rows):
     signature = rows_signature(610352, 4096, blocks=4096)  # 2.5e9 floats: 10 GB in, 10 GB out
     found = call_in_child(built_rows("relu"), "locate_parts", signature, positions=[0.0, 0.5, 1.0])
@@ -205,7 +205,7 @@ def test_tensors_of_ten_gigabytes_use_little_memory(built_rows):
     assert found["run_kib"] < 300 << 10
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_part_that_would_touch_too_much_memory_is_refused(built_rows):
     signature = rows_signature(610352, 4096, blocks=2)
     found = call_in_child(built_rows("relu"), "locate_parts", signature, positions=[0.0])
@@ -213,7 +213,7 @@ def test_part_that_would_touch_too_much_memory_is_refused(built_rows):
     assert "SetBlockDim" in found["error"][1]
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_loop_over_all_elements_is_cut_at_the_time_limit(built_rows):
     small = call_in_child(built_rows("every-element"), "locate_parts", rows_signature(80, 4096), positions=[0.0], runs=False)
     huge = call_in_child(built_rows("every-element"), "locate_parts", rows_signature(80_000, 4096), positions=[0.0], runs=False, run_s=0.1)
@@ -231,7 +231,7 @@ def test_raw_pointers_to_tensors_are_refused(tmp_path):
     assert found["error"][1].split("\t")[1] == "E-PART-RAW"
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_branches_on_data_between_blocks_that_wait_are_refused(tmp_path):
     right = sample_files("good-sync-all")["kernel.asc"]
     text = right.replace("    SyncAll();", "    if (xGm.GetValue(0) == 0.0f) Trap();\n    SyncAll();")
@@ -241,7 +241,7 @@ def test_branches_on_data_between_blocks_that_wait_are_refused(tmp_path):
     assert found["error"][1].split("\t")[1] == "E-PART-SIZE"
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_binding_that_copies_a_large_tensor_is_refused(tmp_path):
     right = sample_files("good-six-parts")["kernel.txt"]
     text = right.replace("empty_like(x)", "empty_like(x.clone())")

@@ -264,7 +264,7 @@ def test_host_sources_with_only_methods_or_a_registration_are_host_files():
     assert project.host_files == ("op_host/gated_methods.cpp", "op_host/gated_scale_custom.cpp", "op_host/gated_template.cpp")
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.toolchain
 def test_tiling_class_in_several_files_builds(tmp_path):
     with quick_builds():

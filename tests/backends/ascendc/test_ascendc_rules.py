@@ -87,7 +87,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
     return once
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_compiler
 @pytest.mark.parametrize(("name", "base"), one_in(4, BASES, lambda one: one[1]))
 def test_mutants_violate_exactly_their_rule(name: str, base: str, ran: Callable[[str], Ran]):
@@ -111,7 +111,7 @@ def test_mutants_violate_exactly_their_rule(name: str, base: str, ran: Callable[
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_compiler
 @pytest.mark.parametrize("base", bases("allowed"))
 def test_valid_variants_violate_no_rule(base: str, ran: Callable[[str], Ran]):
@@ -121,7 +121,7 @@ def test_valid_variants_violate_no_rule(base: str, ran: Callable[[str], Ran]):
             assert (found.code, found.text, found.notes) == ("", "", ()), mutant.new
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_compiler
 @pytest.mark.parametrize("base", bases("notes"))
 def test_notes_are_recorded_without_violation(base: str, ran: Callable[[str], Ran]):

@@ -87,7 +87,7 @@ def test_binding_has_names_and_types_of_the_signature(project):
     assert "options.dtype(at::kLong)" in text
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.skipif(missing_compiler_message("") is not None, reason=missing_compiler_message("") or "")
 def test_binding_compiles_and_runs(project, tmp_path):
     build(replace(project, bind_source=scaffolding.render_bind(project, SIGNATURE), bound_function="kernel_custom"), tmp_path)

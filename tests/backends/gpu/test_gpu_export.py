@@ -24,7 +24,7 @@ def exported(backend: str, file: str, text: str, into) -> None:
         (into / name).write_text(content)
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_exported_triton_test_passes_and_can_fail(tmp_path):
     pytest.importorskip("triton")
     good = (plugin_folder("backend", "triton") / "samples" / "good" / "kernel.py").read_text()
@@ -36,7 +36,7 @@ def test_exported_triton_test_passes_and_can_fail(tmp_path):
     assert "PASSED good/test_kernel.py::test_kernel_matches_the_reference[0]" in done.stdout
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc")
 def test_exported_cuda_kernel_gets_its_arguments_in_order(tmp_path, monkeypatch):
     """As far as there is no GPU: the library is built and loaded, and the call is seen instead of made."""

@@ -73,7 +73,7 @@ def end_compiler_process():
     compiler.shut_down()
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_torchax
 @pytest.mark.parametrize("name", OPERATORS)
 def test_converted_reference_computes_the_same(conversions, name):
@@ -124,7 +124,7 @@ def test_without_prefetch_one_variant_is_compiled(conversions, tmp_path, monkeyp
     assert floor < result.us < 2 * floor
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_torchax
 @needs_compiler
 def test_computed_baseline_equals_the_shipped_one(starter):
@@ -325,7 +325,7 @@ def test_doubts_that_a_baseline_tolerates():
     assert not baseline.is_tolerated_doubt("operations are missing: the estimate exceeded its time limit", module)
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 def test_without_baseline_setting_no_baseline_is_computed(monkeypatch, tmp_path):
     (tmp_path / "schedule").mkdir()
     (tmp_path / "inspect").mkdir()

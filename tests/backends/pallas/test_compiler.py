@@ -94,7 +94,7 @@ def test_rejection_contains_the_compilers_message(kernels, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow(one_in=3)
+@pytest.mark.slow(one_in=5)
 @needs_compiler
 def test_process_with_too_much_memory_is_replaced(monkeypatch):
     first = compiler._shared_compiler.get_process()
