@@ -43,6 +43,7 @@ def test_every_code_has_a_rule_and_a_mutant():
     raised, written = set(CODE.findall(sources())), set(load_rules())
     covered = {mutant.code for name in FILES for mutant in mutants(name)}
     covered |= set(CODE.findall(Path(__file__).with_name("test_ascendc_parts.py").read_text()))  # launches in parts
+    covered |= set(CODE.findall(Path(__file__).with_name("test_ascendc_lists.py").read_text()))  # lists of tensors
     assert not raised - written, "raised by the simulator and not in rules.toml"
     assert not written - raised, "in rules.toml and never raised: delete them"
     assert not raised - covered, "without a mutant that breaks them"
@@ -144,9 +145,10 @@ def test_good_samples_violate_no_rule(sample: Path, tmp_path: Path):
     backend = make_plugin("backend", "ascendc", toolchain="simulator")
     task = load_tasks(str(HOME / "samples" / "task.py"))[0]
     files = {str(file.relative_to(sample)): file.read_text() for file in sample.rglob("*") if file.is_file()}
-    project = backend.project(task, Candidate(backend="ascendc", files=files))
+    project = backend.parse_project(task, Candidate(backend="ascendc", files=files))
     compile_project(project, tmp_path)
-    calls = [sized(rows, columns) | {"op": project.op, "function": project.function, "call": project.call} for rows, columns in SIZES]
+    plan = {"op": project.op, "function": project.bound_function, "call": project.call_arguments}
+    calls = [sized(rows, columns) | plan for rows, columns in SIZES]
     for level in LEVELS:
         for found in called(tmp_path, level, calls):
             assert (found.code, found.text, found.notes) == ("", "", ())
