@@ -178,7 +178,7 @@ def test_refinement_context_has_every_role(bank):
     add_attempt(bank, "gelu", 0, latency=5.0)
     add_attempt(bank, "gelu", 1, latency=1.0)
     bank.update("t/x/0", Stage.REFINE, {first.memory_id: 1.0}, 0.3)
-    context = ValuePolicy(epsilon=0, epsilon_end=0, latency_weight=0).choose(state("relu", first, second, third), bank)
+    context = ValuePolicy(epsilon=0, epsilon_end=0, latency_weight=0, start_patience=0).choose(state("relu", first, second, third), bank)
     assert context.stage is Stage.REFINE
     assert context.start_point == first
     assert shown_ids(context, "start") == [first.memory_id]
@@ -190,9 +190,19 @@ def test_refinement_context_has_every_role(bank):
     assert context.items[0].q == pytest.approx(0.3)
 
 
+def test_fastest_kernel_is_refined_until_its_refinements_bring_nothing(bank):
+    slow, fast = (add_attempt(bank, "relu", n, latency=latency) for n, latency in enumerate((30.0, 10.0)))
+    bank.update("t/x/0", Stage.REFINE, {slow.memory_id: 3.0, fast.memory_id: -3.0}, 0.9)
+    tried = [add_attempt(bank, "relu", n, feasible=False, start=fast.id) for n in (2, 3, 4)]
+    policy = ValuePolicy(epsilon=1, epsilon_end=1)
+    assert all(policy.choose(state("relu", slow, fast, *tried[:n]), bank).start_point == fast for n in range(3))
+    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", slow, fast, *tried), bank).start_point == slow
+    assert ValuePolicy(epsilon=0, epsilon_end=0, start_patience=0).choose(state("relu", slow, fast), bank).start_point == slow
+
+
 def test_start_point_is_chosen_by_value_and_ties_go_to_the_fastest(bank):
     attempts = [add_attempt(bank, "relu", n, latency=latency) for n, latency in enumerate((30.0, 10.0, 20.0))]
-    policy = ValuePolicy(epsilon=0, epsilon_end=0)
+    policy = ValuePolicy(epsilon=0, epsilon_end=0, start_patience=0)
     assert policy.choose(state("relu", *attempts), bank).start_point == attempts[1]
     bank.update("t/x/0", Stage.REFINE, {attempts[2].memory_id: 1.0, attempts[1].memory_id: -1.5}, 0.3)
     assert policy.choose(state("relu", *attempts), bank).start_point == attempts[2]
@@ -203,11 +213,11 @@ def test_improved_slow_start_point_yields_to_its_faster_descendant(bank):
     fast = add_attempt(bank, "relu", 1, latency=100.0, start=slow.id)
     bank.update(fast.id, Stage.REFINE, {slow.memory_id: 0.99}, 0.3)  # earned relative to the best kernel of that time: itself
     grown = state("relu", slow, fast)
-    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(grown, bank).start_point == fast
-    assert ValuePolicy(epsilon=0, epsilon_end=0, latency_weight=0).choose(grown, bank).start_point == slow
+    assert ValuePolicy(epsilon=0, epsilon_end=0, start_patience=0).choose(grown, bank).start_point == fast
+    assert ValuePolicy(epsilon=0, epsilon_end=0, latency_weight=0, start_patience=0).choose(grown, bank).start_point == slow
     close = add_attempt(bank, "relu", 2, latency=105.0, start=slow.id)  # not far behind, and q something
     bank.update(close.id, Stage.REFINE, {close.memory_id: 0.99}, 0.3)
-    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", slow, fast, close), bank).start_point == close
+    assert ValuePolicy(epsilon=0, epsilon_end=0, start_patience=0).choose(state("relu", slow, fast, close), bank).start_point == close
 
 
 def test_untimed_start_point_ranks_after_timed_ones(bank):
@@ -215,7 +225,7 @@ def test_untimed_start_point_ranks_after_timed_ones(bank):
     bank.add(distill(make_task("relu"), untimed))
     timed = add_attempt(bank, "relu", 1, latency=100.0)
     bank.update("t/x/0", Stage.REFINE, {untimed.memory_id: 1.0}, 0.3)
-    assert ValuePolicy(epsilon=0, epsilon_end=0).choose(state("relu", untimed, timed), bank).start_point == timed
+    assert ValuePolicy(epsilon=0, epsilon_end=0, start_patience=0).choose(state("relu", untimed, timed), bank).start_point == timed
 
 
 def test_child_without_code_is_shown_by_its_note(bank):
@@ -478,6 +488,7 @@ def test_refinement_failures_enter_the_statistics_and_drafts_do_not(bank):
         {"sigma_floor": 0},
         {"shrinkage_visits": 0},
         {"latency_weight": -1},
+        {"start_patience": -1},
     ],
 )
 def test_invalid_settings_are_refused_in_one_line(settings_table):

@@ -68,7 +68,9 @@ class ValuePolicy:
         (docs/adr/0025, 0031 and 0032).
         `exploration`: `epsilon` picks at random with a probability that falls linearly from `epsilon` to `epsilon_end` over `budget`
         attempts; `optimistic` adds `exploration_scale` / sqrt(1 + visits) to each value; `thompson` draws each value from a normal
-        distribution of that width. `latency_weight`: weight of a start point's latency gap to the best kernel (0: Q2 decides alone).
+        distribution of that width. `start_patience`: the fastest kernel is refined until this many refinements of it brought nothing faster;
+        then, and with 0 always, its value decides the start point, in which `latency_weight` is the weight of the latency gap to the best
+        kernel (0: Q2 decides alone).
     Reward normalisation (refining only)
         `warmup`: raw rewards first. `sigma_floor`: smallest deviation. `clip`: largest normalised reward.
     """
@@ -87,6 +89,7 @@ class ValuePolicy:
         value_scope: str = "item",
         shrinkage_visits: float = 4.0,
         latency_weight: float = 1.0,
+        start_patience: int = 3,
         prior_visits: float = 20.0,
         similarity_weight: float = 0.1,
         success_bonus: float = 0.2,
@@ -100,7 +103,8 @@ class ValuePolicy:
         budget: int = 30,
         seed: int = 0,
     ) -> None:
-        require("top_n, api_cards, part_cards and warmup cannot be negative", min(top_n, api_cards, part_cards, warmup) >= 0)
+        counts = (top_n, api_cards, part_cards, warmup, start_patience)
+        require("top_n, api_cards, part_cards, warmup and start_patience cannot be negative", min(counts) >= 0)
         require(
             f"epsilon = {epsilon} and epsilon_end = {epsilon_end} must lie between 0 and 1", 0 <= epsilon <= 1 and 0 <= epsilon_end <= 1
         )
@@ -123,6 +127,7 @@ class ValuePolicy:
         self.epsilon, self.epsilon_end, self.alpha = epsilon, epsilon_end, alpha
         self.q0 = {Stage.DRAFT: q0_draft, Stage.REFINE: q0_refine}
         self.value_scope, self.shrinkage_visits, self.latency_weight = value_scope, shrinkage_visits, latency_weight
+        self.start_patience = start_patience
         self.prior_visits, self.similarity_weight = prior_visits, similarity_weight
         self.success_bonus, self.diversity_penalty = success_bonus, diversity_penalty
         self.exploration, self.exploration_scale, self.credit_decay = exploration, exploration_scale, credit_decay
@@ -161,13 +166,15 @@ class ValuePolicy:
         return refinement.refine_context(state, memory, selector, start, self.top_n, pool_size, self.part_cards)
 
     def choose_start_point(self, state: State, memory: MemoryStore, selector: retrieval.Selector) -> Attempt:
-        """Choose p in P(x) by Q2 in this state; ties go to the fastest kernel.
+        """Choose p in P(x): the fastest kernel; after `start_patience` refinements of it, by Q2 in this state.
 
         A start point earned its rewards relative to the best kernel of that time. Relative to the present best b_t, leaving p unchanged
         would earn tanh(log b_t - log l_p). Without this term, the policy keeps refining a slow kernel that was improved once, instead of
-        the faster kernels derived from it, which have no visits yet.
+        the faster kernels derived from it, which have no visits yet. Ties go to the fastest kernel.
         """
         fastest_first = sorted(state.start_points, key=lambda attempt: attempt.outcome.latency_us or float("inf"))
+        if sum(attempt.start_point == fastest_first[0].id for attempt in state.attempts) < self.start_patience:
+            return fastest_first[0]
         attempts_by_id = {attempt.memory_id: attempt for attempt in fastest_first}
 
         def q_values(ids: Sequence[str]) -> Mapping[str, float]:

@@ -174,7 +174,7 @@ def test_figures_in_the_page_of_costs_are_those_of_the_chip() -> None:
         f"{CHIP.l2_bytes_per_cycle:g} bytes a cycle ({CHIP.l2_bytes_per_cycle * CHIP.ghz / 1e3:.1f} TB/s)",
         f"stay below {CHIP.l2_share * CHIP.l2_bytes / 1e6:.0f} MB (L2), else {CHIP.hbm_bytes_per_cycle:.0f}",
         f"({CHIP.hbm_bytes_per_cycle * CHIP.ghz / 1e3:.1f} TB/s), and {CHIP.core_hbm_bytes_per_cycle:g} for each core",
-        f"`SyncAll`: {CHIP.sync_all:g} ({CHIP.cycles_to_us(CHIP.sync_all):.2f} µs)",
+        f"`SyncAll`, and flags of mode 0: {CHIP.sync_all:g} ({CHIP.cycles_to_us(CHIP.sync_all):.2f} µs)",
         f"starts {CHIP.cube_start:g} cycles ({CHIP.cycles_to_us(CHIP.cube_start):.2f} µs) later for each block",
         f"{CHIP.cycles_to_us(CHIP.cube_start * CHIP.aic_cores):.1f} µs with {CHIP.aic_cores}",
         f"costs {CHIP.matmul_start:g} ({start_us:.1f} µs)",
@@ -225,3 +225,20 @@ def test_cores_are_numbered_and_priced_as_the_prompts_say(tmp_path: Path) -> Non
     assert three.outputs["who"].reshape(48, 16)[:4, :2].tolist() == [[1, 3], [2, 3], [3, 3], [0, 0]]
     assert one.cycles - alone.cycles == pytest.approx(CHIP.cube_start, abs=50)
     assert three.cycles == pytest.approx(alone.cycles, abs=50)
+
+    # An object that is not registered starts the cube all the same.
+    (tmp_path / "init").mkdir()
+    plain = kernel.replace("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);", "")
+    plain = plain.replace("REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &td.cube);", "mm.Init(&td.cube);")
+    plain = plain.replace("REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &td.cube, other, &td.cube);", "other.Init(&td.cube);")
+    (unregistered,) = run_on_cores(tmp_path / "init", plain, [(0, 4)])
+    assert unregistered.cycles == pytest.approx(four.cycles, abs=50)
+
+
+@pytest.mark.slow(one_in=5)
+def test_flags_between_all_cores_cost_as_much_as_syncall(tmp_path: Path) -> None:
+    bodies = ("SyncAll();", "CrossCoreSetFlag<0, PIPE_MTE3>(1);\nCrossCoreWaitFlag(1);", "PipeBarrier<PIPE_ALL>();")
+    cases = [cards.Case("sync-all", "timed", "", body, number, blocks=4) for number, body in enumerate(bodies)]
+    meeting, flags, alone = (found.cycles for found in cards.ran_cases(cases, tmp_path).values())
+    assert meeting - alone == pytest.approx(CHIP.sync_all, abs=100)
+    assert flags == pytest.approx(meeting, abs=100)

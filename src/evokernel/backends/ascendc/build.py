@@ -57,7 +57,7 @@ KERNEL_FLAGS = (
     "-DSIMULATOR_KERNEL_TU",
 )
 HOST_FLAGS = (*LANGUAGE_FLAGS, *UNWIND_FLAGS, *DIVIDE_TRAP_FLAGS, *LINE_INFO_FLAGS, "-O1")
-MIXED_KERNEL = re.compile(r"\bREGIST_MATMUL_OBJ\b|\bKERNEL_TYPE_MIX_AIC_\w+|\bCrossCoreSetFlag\b|\bASCEND_IS_AIC\b")
+MIXED_KERNEL = re.compile(r"\bREGIST_MATMUL_OBJ\b|\bMatmul(?:Impl)?\s*<|\bKERNEL_TYPE_MIX_AIC_\w+|\bCrossCoreSetFlag\b|\bASCEND_IS_AIC\b")
 CUBE_KERNEL = re.compile(r"\b(Mmad|Fixpipe|LoadData|ASCEND_IS_AIC|KERNEL_TYPE_AIC_ONLY)\b")
 CUBE_ONLY_KERNEL = re.compile(r"\bKERNEL_TASK_TYPE_DEFAULT\s*\(\s*KERNEL_TYPE_AIC_ONLY\b")
 """Starts the cube cores alone: no time passes until vector cores and cube cores are together."""
@@ -273,7 +273,7 @@ def glue_source(project: Project) -> str:
     kernel = "\n".join(text for name, text in project.files.items() if name not in project.host_files)
     number = project.parameter_count
     arguments = ", ".join(f"static_cast<unsigned char*>(a[{i}])" for i in range(number))
-    is_mix, on_cube = bool(MIXED_KERNEL.search(kernel)), bool(CUBE_KERNEL.search(kernel))
+    is_mix, on_cube = bool(MIXED_KERNEL.search(strip_comments(kernel))), bool(CUBE_KERNEL.search(kernel))
     meets, entry = bool(CROSS_CORE_SYNC.search(kernel)), exported_entry_name(project.entry)
     names = kernel_entries(project)
     cube_entry = next((name for name in names if name.endswith(CUBE_SUFFIX)), "")

@@ -57,8 +57,8 @@ void deliver(Mailbox& to, int flag, Signal signal, const char* what) {
            to.signals[flag].size(), AT_ONCE);
 }
 
-// A signal that needs all of `senders` reaches all of `receivers` when the last one has sent it.
-void combine(const std::vector<Mailbox*>& senders, const std::vector<Mailbox*>& receivers, int flag, const char* what) {
+// A signal that needs all of `senders` reaches all of `receivers` `delay` cycles after the last one has sent it.
+void combine(const std::vector<Mailbox*>& senders, const std::vector<Mailbox*>& receivers, int flag, const char* what, double delay = 0) {
   Signal latest{0, 0};
   for (Mailbox* one : senders) {
     if (one->sent[flag].empty()) return;
@@ -68,9 +68,11 @@ void combine(const std::vector<Mailbox*>& senders, const std::vector<Mailbox*>& 
     Step step{StepKind::MERGE};
     step.slot = slotOf(latest.slot);
     step.region = one->sent[flag].front().slot;
+    step.cycles = delay;
     if (isRecording && step.region) record(step);
     one->sent[flag].pop_front();
   }
+  latest.time += delay;
   for (Mailbox* one : receivers) deliver(*one, flag, latest, what);
 }
 
@@ -111,7 +113,7 @@ void setCross(int mode, int pipe, int flag, const char* what) {
   if (mode == 0) {
     run.blocksDepend = true;
     std::vector<Mailbox*> kind = core->isCube ? all(cubeCores, 0, cubes) : all(vectorCores, 0, vectors);
-    combine(kind, kind, flag, what);
+    combine(kind, kind, flag, what, chip().sync_all);  // as SyncAll, which consists of such flags
   } else if (mode == 1) {
     combine(pair, pair, flag, what);
   } else if (mode == 2) {

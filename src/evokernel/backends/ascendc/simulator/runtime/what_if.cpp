@@ -161,7 +161,9 @@ struct Replay {
       case StepKind::LIBRARY: at.time[S] += what.freesLibrary || isSite ? 0 : c.matmul_start; return;
       case StepKind::RESULT: at.time[S] = std::max(at.time[S], slots[step.slot].time); return;
       case StepKind::STAMP: slots[step.slot].time = at.time[step.pipe]; return;
-      case StepKind::MERGE: slots[step.slot].time = std::max(slots[step.slot].time, slots[step.region].time); return;
+      case StepKind::MERGE:
+        slots[step.slot].time = std::max(slots[step.slot].time, slots[step.region].time + (what.freesMeetings ? 0 : step.cycles));
+        return;
       case StepKind::RECEIVE:
         at.time[step.pipe] = std::max(at.time[step.pipe], slots[step.slot].time) + (what.freesMeetings || isSite ? 0 : step.cycles);
         return;
