@@ -44,6 +44,9 @@ PROJECTS = {  # cards whose fragments or claims are checked by whole projects be
     "matmul-object": {"E-MM-REGIST"},
     "matmul-tiles": {"E-GM-OOB"},
     "matmul-tiling": set(),
+    "cube-copies": {"E-UNINIT"},
+    "cube-loads": set(),
+    "cube-results": set(),
 }
 ADVICE = {  # cards that are text alone, and what holds them to it
     "common-mistakes": "its codes, below",
@@ -206,6 +209,26 @@ def test_cards_about_matmul_are_correct(tmp_path: Path) -> None:
         assert not found.code, found.text
         np.testing.assert_allclose(found.outputs["c"], a @ b, rtol=1e-4, atol=1e-4)
     assert (untailed.code, late.code) == ("E-GM-OOB", "E-MM-REGIST")
+
+
+@pytest.mark.slow(one_in=5)
+def test_cards_about_the_cube_are_correct(tmp_path: Path) -> None:
+    random = np.random.default_rng(cards.SEED)
+    a, b = random.standard_normal((50, 70)).astype("float32"), random.standard_normal((70, 37)).astype("float32")
+    jobs: list[cards.Job] = [
+        (
+            {"a": np.ascontiguousarray(a.T if turned & 1 else a), "b": np.ascontiguousarray(b.T if turned & 2 else b)},
+            {"turned": turned},
+            {"c": np.full((50, 37), 1e30, "float32")},
+        )
+        for turned in range(5)
+    ]
+    cards.build(cards.filled("cube.asc"), cards.task_of(*jobs[0]), tmp_path)
+    *right, unfilled = cards.run(tmp_path, jobs)
+    for found in right:
+        assert not found.code, found.text
+        np.testing.assert_allclose(found.outputs["c"], a @ b, rtol=1e-4, atol=1e-4)
+    assert unfilled.code == "E-UNINIT"
 
 
 @pytest.mark.slow
