@@ -12,8 +12,9 @@ from evokernel.memory.distill import distill
 from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.tasks.loader import load_tasks
 
-TASKS = ("level2/linear_dropout_softmax", "attention/causal")
-MATRIX_CARDS = {"matmul-object", "matmul-tiling", "matmul-tiles", "workspace", "sync-all"}
+EXAMPLE_BY_TASK = {"level2/linear_dropout_softmax": "product-with-epilogue", "attention/causal": "attention-in-steps"}
+"""The worked example of each task; both cite the product by hand."""
+CUBE_CARDS = {"cube-copies", "cube-loads", "cube-results"}
 START_CODE = (plugin_folder("backend", "ascendc") / "samples" / "good" / "kernel.asc").read_text()
 PROFILE = Profile(
     bottleneck="vector",
@@ -25,7 +26,6 @@ PROFILE = Profile(
             gain_us=174.1,
             line=61,
             summary="The product takes 176 us on the vector unit, about 9 us on the cube: use Matmul.",
-            card="matmul-object",
         ),
         Opportunity(cause="no_overlap", gain_us=12.4, line=55, summary="Copies wait for the vector unit: use two buffers."),
         Opportunity(cause="launch", gain_us=2.0, summary="The fixed cost of the launch."),
@@ -38,9 +38,7 @@ EXAMPLE = MemoryItem(
     backend="ascendc",
     title="matmul · level1/matmul_square · refined: correct, 7.1 us",
     text="Correct, 7.1 us.",
-    code="\n".join(
-        [*[FILLER] * 80, "Matmul<AType, BType, CType> mm;", "REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm);", *[FILLER] * 80]
-    ),
+    code="\n".join([*[FILLER] * 80, "Cube cube;", "CrossCoreSetFlag<2, PIPE_FIX>(0);", *[FILLER] * 80]),
     key="def forward(self, a, b):\n    return a @ b",
     task="level1/matmul_square",
     family="matmul",
@@ -85,6 +83,8 @@ def make_policy():
 
 
 def make_start(task):
+    first, *others = PROFILE.opportunities
+    opportunities = (first.model_copy(update={"card": EXAMPLE_BY_TASK[task.id]}), *others)
     gates = tuple(GateResult(gate=gate, passed=True) for gate in ("build", "check", "time"))
     return Attempt(
         id=f"{task.id}/0",
@@ -94,7 +94,11 @@ def make_start(task):
         stage=Stage.DRAFT,
         candidate=Candidate(backend="ascendc", files={"kernel.asc": START_CODE}, notes="products on the vector unit"),
         outcome=Outcome(
-            gates=gates, samples_us=(183.2,), baseline_us={"eager": (8.1,)}, clock="estimate (ascendc simulator)", profile=PROFILE
+            gates=gates,
+            samples_us=(183.2,),
+            baseline_us={"eager": (8.1,)},
+            clock="estimate (ascendc simulator)",
+            profile=PROFILE.model_copy(update={"opportunities": opportunities}),
         ),
         reward=1.0,
     )
@@ -104,18 +108,18 @@ def card_names(context):
     return {entry.item.id.removeprefix("ascendc/") for entry in context.items if entry.item.task is None}
 
 
-@pytest.mark.parametrize("id", TASKS)
-def test_first_draft_has_the_matrix_units_cards(bank, id):
+@pytest.mark.parametrize("id", EXAMPLE_BY_TASK)
+def test_first_draft_has_a_worked_example_and_the_cards_that_it_needs(bank, id):
     state = State(task=find_task(id))
     context = make_policy().choose(state, bank)
-    assert card_names(context) >= {*MATRIX_CARDS, "softmax-rows", "project-skeleton"}
+    assert card_names(context) >= {*CUBE_CARDS, EXAMPLE_BY_TASK[id], "product-by-hand", "project-skeleton"}
     text = PromptBuilder("ascendc").build_text(state, context)
     assert_golden(f"ascendc_draft_{id.replace('/', '_')}.md", text)
     costs = plugin_folder("backend", "ascendc") / "prompts" / "costs.md"
     assert not costs.exists() or costs.read_text().splitlines()[0] in text
 
 
-@pytest.mark.parametrize("id", TASKS)
+@pytest.mark.parametrize("id", EXAMPLE_BY_TASK)
 def test_refinement_has_opportunities_their_cards_and_one_excerpt(bank_with_kernels, id):
     task = find_task(id)
     start = make_start(task)
@@ -123,11 +127,12 @@ def test_refinement_has_opportunities_their_cards_and_one_excerpt(bank_with_kern
     state = State(task=task, attempts=(start,), round=1)
     context = make_policy().choose(state, bank_with_kernels)
     causes = {entry.item.id: entry.cause for entry in context.items}
-    assert card_names(context) >= {*MATRIX_CARDS, "double-buffering"}
-    assert (causes["ascendc/matmul-object"], causes["ascendc/double-buffering"]) == ("product_on_vector", "no_overlap")
+    assert card_names(context) >= {"product-by-hand", "double-buffering"}
+    assert card_names(context) & CUBE_CARDS
+    assert (causes[f"ascendc/{EXAMPLE_BY_TASK[id]}"], causes["ascendc/double-buffering"]) == ("product_on_vector", "no_overlap")
     kernels = [entry for entry in context.items if entry.role == "trace"]
     assert [(entry.item.id, entry.cause) for entry in kernels] == [(EXAMPLE.id, "product_on_vector")]
-    assert "REGIST_MATMUL_OBJ(&pipe" in kernels[0].shown_code
+    assert "CrossCoreSetFlag<2" in kernels[0].shown_code
     assert kernels[0].shown_code.count(FILLER) < 20
     text = PromptBuilder("ascendc").build_text(state, context)
     assert text.index("| product_on_vector") < text.index("| no_overlap") < text.index(START_CODE[:200]) < text.index("## From memory")

@@ -19,6 +19,8 @@ from evokernel.policies.excerpts import contains_identifier, list_code_names, li
 from evokernel.policies.retrieval import (
     Selector,
     as_reference,
+    explains_examples,
+    find_cited_cards,
     is_relevant,
     needed_families,
     retrieve_nearest,
@@ -31,8 +33,8 @@ MIN_EXAMPLE_SPEEDUP = 0.5
 """A kernel below this speedup over its own baseline is slow, and no example for another."""
 KERNEL_POOL = 32
 """Nearest correct kernels among which a technique is looked for."""
-MAX_PART_CARDS, PART_CARD_CHARS = 8, 5_500
-"""Cards on the operator's contractions in a refinement, and their characters: other parts are seen in the start point."""
+MAX_PART_CARDS, PART_CARD_CHARS = 8, 5_800
+"""Reference cards in a refinement, and their characters: on what the shown cards need and on contractions, other parts are in the start."""
 NOTHING_TITLES = {NO_CARD: "no card in this place", NO_KERNEL: "no kernel in this place"}
 
 
@@ -58,13 +60,29 @@ def refine_context(
         places = opportunity_places(state, start, cards, pool_size) or bottleneck_places(state, start, cards, pool_size)
         kernels = find_examples(state, memory, start)
         context_items += fill_places(context_items, places, kernels, selector, start, top_n, pool_size)
-        used_ids = {entry.item.id for entry in context_items}
-        unused = [card for card in cards if card.task is None and card.id not in used_ids and not is_known(card, start.candidate.code)]
-        contractions = [
-            family for family in needed_families(state.task) if family in CONTRACTIONS and not uses_family(start, family, cards)
-        ]
-        context_items += as_reference(select_part_cards(contractions, unused, min(part_cards, MAX_PART_CARDS), PART_CARD_CHARS))
+        context_items += as_reference(select_reference_cards(state, start, context_items, cards, min(part_cards, MAX_PART_CARDS)))
     return Context(stage=Stage.REFINE, start_point=start, items=tuple(context_items))
+
+
+def select_reference_cards(
+    state: State, start: Attempt, shown: Sequence[ContextItem], cards: Sequence[MemoryItem], count: int
+) -> list[MemoryItem]:
+    """Select what the shown cards need, then cards on contractions that the start point lacks; nothing that it already uses.
+
+    A worked example needs the examples that it cites and the cards that explain its APIs.
+    """
+    shown_ids = {entry.item.id for entry in shown}
+    unused = [card for card in cards if card.task is None and card.id not in shown_ids and not is_known(card, start.candidate.code)]
+    examples = [entry.item for entry in shown if entry.item.task is None]
+    cited = find_cited_cards(examples, unused)
+    explaining = [card for card in unused if explains_examples(card, [*examples, *cited])]
+    explaining.sort(key=lambda card: card.family not in CONTRACTIONS)
+    families = [family for family in needed_families(state.task) if family in CONTRACTIONS and not uses_family(start, family, cards)]
+    picks = {card.id: card for card in cited[:count]}
+    for card in [*explaining, *select_part_cards(families, unused, count, PART_CARD_CHARS)]:
+        if len(picks) < count and sum(len(pick.text) for pick in picks.values()) + len(card.text) <= PART_CARD_CHARS:
+            picks.setdefault(card.id, card)
+    return list(picks.values())
 
 
 def opportunity_places(state: State, start: Attempt, cards: Sequence[MemoryItem], pool_size: int) -> list[Place]:

@@ -22,12 +22,12 @@ ITEMS_PER_TURN = 2
 MAX_EXAMPLE_LINES = 100
 """Lines of the first correct kernel in a draft; the other kernels share MAX_EXCERPT_LINES."""
 MAX_CARDS = 1024
-CARDS_PER_TURN = 4
+CARDS_PER_TURN = 3
 """Cards that a contraction takes before the next part of the operator takes one: using the matrix unit needs several cards at once."""
 CONTRACTION_CARDS, OTHER_CARDS = 10, 3
 """Most cards on one contraction, and on any other part."""
 DRAFT_CARD_CHARS = 10_000
-"""Characters of the cards on the parts of an operator in a draft, without the worked example."""
+"""Characters of the cards on the parts of an operator in a draft, without the worked example but with those that it cites."""
 WORKED_EXAMPLE_CHARS = 2_400
 """A longer card is a worked example of a hard construct; a draft shows one at most."""
 
@@ -217,16 +217,19 @@ def is_relevant(card: MemoryItem, families: Collection[str]) -> bool:
     return not own_families or bool(own_families & set(families))
 
 
-def select_part_cards(families: Sequence[str], cards: Sequence[MemoryItem], count: int, max_chars: int) -> list[MemoryItem]:
+def select_part_cards(
+    families: Sequence[str], cards: Sequence[MemoryItem], count: int, max_chars: int, examples: Sequence[MemoryItem] = ()
+) -> list[MemoryItem]:
     """Select cards for every part of an operator; the parts take turns, and a contraction takes several cards at a time.
 
-    Cards on the part itself come before those that name it as a further family. Worked examples are left to `find_worked_example`.
+    Cards that explain what the shown examples use come first, then those on the part itself, then those that name it as a further family.
+    Worked examples are left to `find_worked_example`.
     """
     turns: list[tuple[int, int, MemoryItem]] = []
     for place, family in enumerate(families):
         per_turn, limit = (CARDS_PER_TURN, CONTRACTION_CARDS) if family in CONTRACTIONS else (1, OTHER_CARDS)
-        matches = [card for card in cards if family in (card.family, *card.families) and len(card.text) <= WORKED_EXAMPLE_CHARS]
-        ranking = sorted(matches, key=lambda card: card.family != family)[:limit]
+        matches = [card for card in cards if family in (card.family, *card.families) and not is_worked_example(card)]
+        ranking = sorted(matches, key=lambda card: (not explains_examples(card, examples), card.family != family))[:limit]
         turns += [(number // per_turn, place, card) for number, card in enumerate(ranking)]
     picks: dict[str, MemoryItem] = {}
     for _, _, card in sorted(turns, key=lambda turn: turn[:2]):
@@ -236,14 +239,35 @@ def select_part_cards(families: Sequence[str], cards: Sequence[MemoryItem], coun
 
 
 def find_worked_example(families: Sequence[str], cards: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return the worked example that concerns most parts of an operator, the part that comes first among equals; empty if there is none."""
+    """Return the worked example on the part of an operator that comes first, and on most parts among equals, with the examples it cites.
+
+    An example of a contraction is for operators with that contraction only.
+    """
 
     def match(card: MemoryItem) -> tuple[int, int]:
-        places = [place for place, family in enumerate(families) if family in (card.family, *card.families)]
-        return -len(places), min(places, default=len(families))
+        place = families.index(card.family) if card.family in families else len(families)
+        return place, -sum(family in (card.family, *card.families) for family in families)
 
-    examples = [card for card in cards if len(card.text) > WORKED_EXAMPLE_CHARS and match(card)[0]]
-    return sorted(examples, key=match)[:1]
+    examples = [card for card in cards if is_worked_example(card) and match(card)[1] and card.family not in CONTRACTIONS - set(families)]
+    best = sorted(examples, key=match)[:1]
+    return [*best, *find_cited_cards(best, cards)]
+
+
+def is_worked_example(card: MemoryItem) -> bool:
+    """Return whether a card is long, because it shows a complete hard construct."""
+    return len(card.text) > WORKED_EXAMPLE_CHARS
+
+
+def find_cited_cards(shown: Sequence[MemoryItem], cards: Iterable[MemoryItem]) -> list[MemoryItem]:
+    """Return the cards whose titles the shown cards quote: an example that uses a type of another one is of no use without it."""
+    text, shown_ids = " ".join(word for item in shown for word in item.text.split()), {item.id for item in shown}
+    return [card for card in cards if f'"{card.title}"' in text and card.id not in shown_ids]
+
+
+def explains_examples(card: MemoryItem, examples: Sequence[MemoryItem]) -> bool:
+    """Return whether all APIs of a card occur in the shown worked examples."""
+    text = "\n".join(item.text for item in examples if is_worked_example(item))
+    return bool(card.apis and text) and all(contains_identifier(name, text) for name in card.apis)
 
 
 def select_draft_cards(
@@ -258,8 +282,9 @@ def select_draft_cards(
     static = [card for card in cards if card.always_include and card.kind == "api"]
     optional = [card for card in cards if not card.always_include and card.task is None]
     families = needed_families(state.task)
-    part_cards = select_part_cards(families, optional, part_count, DRAFT_CARD_CHARS)
-    part_cards += find_worked_example(families, optional) if part_count else []
+    examples = find_worked_example(families, optional) if part_count else []
+    room = DRAFT_CARD_CHARS - sum(len(cited.text) for cited in examples[1:])
+    part_cards = [*select_part_cards(families, optional, part_count, room, examples), *examples]
     code = "\n".join([*(item.code for item in retrieved), state.last_attempt.candidate.code if state.last_attempt else ""])
     part_ids = {card.id for card in part_cards}
     others = [card for card in optional if card.kind == "api" and card.id not in part_ids]

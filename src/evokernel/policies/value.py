@@ -68,9 +68,8 @@ class ValuePolicy:
         (docs/adr/0025, 0031 and 0032).
         `exploration`: `epsilon` picks at random with a probability that falls linearly from `epsilon` to `epsilon_end` over `budget`
         attempts; `optimistic` adds `exploration_scale` / sqrt(1 + visits) to each value; `thompson` draws each value from a normal
-        distribution of that width. `start_patience`: the fastest kernel is refined until this many refinements of it brought nothing faster;
-        then, and with 0 always, its value decides the start point, in which `latency_weight` is the weight of the latency gap to the best
-        kernel (0: Q2 decides alone).
+        distribution of that width. `start_patience`: refinements of the fastest kernel that may bring nothing faster; after them, and with
+        0 always, values decide the start point, with `latency_weight` as the weight of its latency gap to the best kernel (0: Q2 alone).
     Reward normalisation (refining only)
         `warmup`: raw rewards first. `sigma_floor`: smallest deviation. `clip`: largest normalised reward.
     """

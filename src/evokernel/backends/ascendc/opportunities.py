@@ -13,6 +13,7 @@ from functools import cached_property
 from evokernel.backends.ascendc.better_kernel import BetterKernel
 from evokernel.backends.ascendc.chips import Chip
 from evokernel.backends.ascendc.simulator_report import LaunchReport
+from evokernel.core.op_taxonomy import list_needed_kinds
 from evokernel.core.records import Opportunity, Task
 
 NOTABLE_SHARE, NOTABLE_US = 0.02, 0.02
@@ -24,6 +25,8 @@ MAX_OPPORTUNITIES, MAX_LINES = 8, 3
 NOTABLE_LINE_SHARE = 0.1
 """Lines with a smaller share of the largest line's gain, such as the flags of a queue, are not named."""
 COPY_WORK = ("MTE2", "MTE3")
+EXAMPLE_BY_KIND = {"convolution": "convolution-with-epilogue", "attention": "attention-in-steps", "fuse": "product-with-epilogue"}
+"""The card with the worked example of products on the cube, by the kind of operator."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,11 @@ class KernelFacts:
     def uses_cube(self) -> bool:
         return self.report.macs > 0 or self.report.busy.get("M", 0.0) > 0
 
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether the kernel programs the cube itself, without the library's Matmul."""
+        return self.uses_cube and not self.report.library_start
+
     def list_lines(self, *works: str) -> list[tuple[int, float]]:
         """Lines with such work and the microseconds that each is worth, largest first."""
         gains: dict[int, float] = {}
@@ -106,7 +114,8 @@ def find_few_cores(facts: KernelFacts) -> Iterator[Opportunity]:
     best = min(facts.report.best_cores, facts.cores)
     if blocks < best:
         verb = "has" if blocks == 1 else "have"
-        move = f"With {best} cores it takes about {facts.us - gain:.1f} µs: call SetBlockDim({best}) and split the work evenly."
+        start = f", though each starts {facts.chip.cycles_to_us(facts.chip.cube_start):.2f} µs later" if facts.report.cube_start else ""
+        move = f"With {best} cores it takes about {facts.us - gain:.1f} µs{start}: call SetBlockDim({best}) and split the work evenly."
         yield facts.make("few_cores", gain, f"Only {blocks} of {facts.cores} cores {verb} a block", move, "core-counts")
 
 
@@ -151,7 +160,7 @@ def find_library_start(facts: KernelFacts) -> Iterator[Opportunity]:
             "A kernel that only multiplies can start the cube cores alone (KERNEL_TYPE_AIC_ONLY), and a product by hand (Mmad) needs no "
             "start of Matmul."
         )
-        yield facts.make("library_start", saved_us, problem, move, "kernel-task-type")
+        yield facts.make("library_start", saved_us, problem, move, "kernel-task-type" if facts.is_by_hand else "product-by-hand")
 
 
 # ---- waiting
@@ -236,8 +245,10 @@ def find_product_on_vector(facts: KernelFacts) -> Iterator[Opportunity]:
     if facts.uses_cube or not facts.better or not facts.better.product_us:
         return
     problem = f"The product runs on the vector unit, {facts.us:.1f} µs"
-    move = f"On the cube it takes about {facts.better.us:.1f} µs with its start: use Matmul."
-    yield facts.make("product_on_vector", facts.us - facts.better.us, problem, move, "matmul-object", ("V",))
+    move = f"On the cube it takes about {facts.better.us:.1f} µs with its start: use Matmul, or Mmad without the library's start."
+    kinds = list_needed_kinds(facts.task.family, facts.task.families)
+    card = next((EXAMPLE_BY_KIND[kind] for kind in kinds if kind in EXAMPLE_BY_KIND), "product-by-hand")
+    yield facts.make("product_on_vector", facts.us - facts.better.us, problem, move, card, ("V",))
 
 
 def find_vector_work(facts: KernelFacts) -> Iterator[Opportunity]:
@@ -268,10 +279,11 @@ def find_matrix_work(facts: KernelFacts) -> Iterator[Opportunity]:
     if not facts.uses_cube or not facts.better or not facts.better.product_us:
         return
     needed = facts.better.product_us * facts.spread
-    move = f"About {needed:.1f} µs are needed: base blocks of 128 x 256, CFG_MDL, and half where the tolerance allows it."
-    yield facts.make(
-        "matrix_work", facts.saving_us("products") - needed, "The products take too long", move, "matmul-tiles", ("products", "M")
-    )
+    how, card = "base blocks of 128 x 256, CFG_MDL", "matmul-tiles"
+    if facts.is_by_hand:
+        how, card = "two buffers each in L1, L0A and L0B, a depth that fills them, and dimensions near multiples of 16", "product-by-hand"
+    move = f"About {needed:.1f} µs are needed: {how}, and half where the inputs are half."
+    yield facts.make("matrix_work", facts.saving_us("products") - needed, "The products take too long", move, card, ("products", "M"))
 
 
 def find_memory_bandwidth(facts: KernelFacts) -> Iterator[Opportunity]:
