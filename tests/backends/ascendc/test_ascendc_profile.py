@@ -238,3 +238,21 @@ def test_the_roofline_is_the_higher_of_bytes_and_operations() -> None:
     figures = profile_of().figures
     assert figures["share_of_roofline"] == pytest.approx(figures["roofline_us"] / 22.0, abs=1e-3)
     assert figures["writing_us"] < figures["moving_us"] <= figures["roofline_us"]
+
+
+def test_cube_and_vector_cores_have_figures_of_their_own() -> None:
+    mixed = {"block_dim": 4, "blocks": 12, "blocks_run": 12, "macs": 10**9, "end": 12e3, "cube_end": 6e3}
+    busy = {"MTE2": 3e3, "M": 4.5e3, "V": 1.5e3}
+    one = report(**mixed, busy=busy, cube_busy={"MTE2": 2.4e3, "M": 4.5e3})
+    assert (one.mean_cycles(is_cube=True), one.mean_cycles(is_cube=False)) == (1500, 750)
+    shares = [one.core_busy_share(pipe, is_cube) for pipe, is_cube in (("MTE2", True), ("MTE2", False), ("M", True), ("V", False))]
+    assert shares == pytest.approx([0.4, 0.1, 0.75, 0.25])
+    assert one.busy_share("MTE2") == pytest.approx(0.4)
+
+
+def test_slowest_core_is_named_if_it_is_far_from_the_average() -> None:
+    slow = {"slowest_cycles": 54_000.0, "slowest_block": 7, "slowest_is_cube": False}
+    profile = profile_of({"V": 0.5}, **slow)
+    assert "The slowest core, vector core 7, takes 30.0 µs, an average one 20.0 µs." in profile.summary
+    assert profile.figures["slowest_core_us"] == 30.0
+    assert "slowest core" not in profile_of({"V": 0.5}, **(slow | {"slowest_cycles": 36_000.0})).summary

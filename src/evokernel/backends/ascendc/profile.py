@@ -87,7 +87,13 @@ def profile_kernel(
     }
     if report.us > 0:
         figures["share_of_roofline"] = roofline / report.us
-    notes = overhead_note(report, chip) + scalar_cost_note(report, chip) + hazard_notes(report) + execution_note(report)
+    notes = (
+        overhead_note(report, chip)
+        + imbalance_note(report, chip)
+        + scalar_cost_note(report, chip)
+        + hazard_notes(report)
+        + execution_note(report)
+    )
     summary = f"{diagnosis.summary}{notes} The roofline allows {roofline:.1f} of {report.us:.1f} µs."
     rounded = {name: round(value, 4) for name, value in figures.items()}
     return Profile(bottleneck=diagnosis.bottleneck, summary=summary, figures=rounded, opportunities=opportunities)
@@ -143,14 +149,28 @@ def overhead_note(report: LaunchReport, chip: Chip) -> str:
     return f" Outside the cores: {', '.join(text for text, us in parts.items() if us)}."
 
 
+def imbalance_note(report: LaunchReport, chip: Chip) -> str:
+    """The slowest core, if it takes clearly longer than the average of its kind."""
+    mean = report.mean_cycles(report.slowest_is_cube)
+    if report.launches > 1 or report.slowest_cycles < (1 + NOTABLE_SHARE) * mean:
+        return ""
+    kind = "cube" if report.slowest_is_cube else "vector"
+    slowest_us, mean_us = chip.cycles_to_us(report.slowest_cycles), chip.cycles_to_us(mean)
+    return f" The slowest core, {kind} core {report.slowest_block}, takes {slowest_us:.1f} µs, an average one {mean_us:.1f} µs."
+
+
 def msprof_columns(report: LaunchReport, chip: Chip) -> dict[str, float]:
     """Figures in msprof's columns (PipeUtilization as the mean over blocks, OpBasicInfo, Memory) and additional counters."""
-    took_us = chip.cycles_to_us(report.end / report.blocks_run)
     figures = {"Task Duration(us)": report.us, "Block Dim": float(report.block_dim)}
     for core, names in pipes_by_core(report).items():
-        figures |= {f"{core}_time(us)": took_us, f"{core}_total_cycles": report.end / report.blocks_run}
+        is_cube = core == "aic"
+        took_us = chip.cycles_to_us(report.mean_cycles(is_cube))
+        figures |= {f"{core}_time(us)": took_us, f"{core}_total_cycles": report.mean_cycles(is_cube)}
         for pipe, name in names.items():
-            figures |= {f"{core}_{name}_time(us)": took_us * report.busy_share(pipe), f"{core}_{name}_ratio": report.busy_share(pipe)}
+            share = report.core_busy_share(pipe, is_cube)
+            figures |= {f"{core}_{name}_time(us)": took_us * share, f"{core}_{name}_ratio": share}
+    if report.slowest_cycles:
+        figures["slowest_core_us"] = chip.cycles_to_us(report.slowest_cycles)
     figures |= {
         "GM_to_UB_datas(KB)": report.scale_to_all_blocks(report.mte2_bytes) / 1024,
         "UB_to_GM_datas(KB)": report.scale_to_all_blocks(report.mte3_bytes) / 1024,
@@ -196,9 +216,10 @@ def diagnose_bottleneck(task: Task, report: LaunchReport, chip: Chip) -> Diagnos
         return Diagnosis("overhead", summary)
     if pipe == "S" and share > BUSY_SHARE:
         return Diagnosis("scalar", busy_sentence(pipe, report) + scalar_advice(report) + secondary_remark(report, chip))
-    if core_share < LOW_SHARE:
-        cores = available_cores(report, chip)
-        summary = f"{report.block_dim} blocks use {core_share:.0%} of {cores} cores: call SetBlockDim with the number of cores."
+    cores = available_cores(report, chip)
+    best = min(report.best_cores or cores, cores)  # fewer than all where each block delays the start
+    if core_share < LOW_SHARE and report.block_dim < best:
+        summary = f"{report.block_dim} blocks use {core_share:.0%} of {cores} cores: call SetBlockDim({best})."
         return Diagnosis("latency", summary + secondary_remark(report, chip, blocks=False))
     if share > BUSY_SHARE:
         return Diagnosis(
@@ -228,7 +249,7 @@ def hazard_notes(report: LaunchReport) -> str:
 
 
 def busy_sentence(pipe: str, report: LaunchReport) -> str:
-    return f"{PIPE_NAMES[pipe]} is busy {report.busy_share(pipe):.0%} of {report.us:.1f} µs: "
+    return f"{PIPE_NAMES[pipe]} is busy {report.busy_share(pipe):.0%} of the cores' time: "
 
 
 def scalar_advice(report: LaunchReport) -> str:
@@ -269,7 +290,7 @@ def secondary_remark(report: LaunchReport, chip: Chip, blocks: bool = True) -> s
     waves = -(-report.block_dim // size)
     if blocks and waves > 1 and 1 - report.block_dim / (waves * size) > IDLE_WAVE_SHARE:
         return f" {report.block_dim} blocks need {waves} waves on {size} cores and the last wave is not full: use {size} blocks."
-    if blocks and report.block_dim < size:
+    if blocks and report.block_dim < min(report.best_cores or size, size):
         return f" Only {report.block_dim} of {size} cores have a block."
     if any("512" in note.code for note in report.notes):
         return " Copies start at addresses in global memory that are not multiples of 512 bytes, which the hardware reads more slowly."

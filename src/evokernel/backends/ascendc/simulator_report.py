@@ -23,9 +23,9 @@ TilingKey = int
 """A tiling key may have any 64 bits, so the bound of counters does not apply."""
 MAX_NOTES, QUOTED_CHARS = 64, 120
 COUNTERS = ("vec_instr", "mte_instr", "mte2_bytes", "mte3_bytes", "scalar_gm", "scalar_gm_miss", "scalar_ub", "macs")
-SUMMED_FIELDS = ("workspace", "cycles", "us", "end", "launches", "cube_start", "library_start", *COUNTERS)
+SUMMED_FIELDS = ("workspace", "cycles", "us", "end", "launches", "cube_start", "library_start", "cube_end", *COUNTERS)
 """Fields that are summed over the launches of one call."""
-OPTIONAL_FIELDS = ("saved", "sites", "best_cores")
+OPTIONAL_FIELDS = ("saved", "sites", "best_cores", "cube_busy", "cube_end", "slowest_cycles", "slowest_block", "slowest_is_cube")
 REPLAYS = (
     "nothing", *PIPES, "copies", "products", "accesses", "reductions", "calls", "library", "meetings", "barriers", "buffers", "alignment",
     "traffic", "cores", "even", "tiles",
@@ -108,14 +108,46 @@ class LaunchReport:
     sites: tuple[SiteSaving, ...] = ()
     best_cores: int = 0
     """Number of cores of the replay `cores`: all of them, or fewer if more would start too late; 0 if there was no replay."""
+    cube_busy: dict[str, float] = field(default_factory=dict)
+    """The part of `busy` on cube cores; empty if it was not reported."""
+    cube_end: float = 0.0
+    """The part of `end` on cube cores; 0 if they only work for Matmul."""
+    slowest_cycles: float = 0.0
+    """Cycles of the slowest core; 0 if they were not reported."""
+    slowest_block: int = 0
+    slowest_is_cube: bool = False
     launches: int = 1
 
     def busy_share(self, pipe: str) -> float:
-        """Share of the block time in which the pipe was busy, assuming that cube and vector blocks run equally long."""
+        """Share of the cores' time in which the pipe was busy, on the kind of core where it was busier.
+
+        Without figures by kind, cube and vector blocks count as equally long.
+        """
+        if self.cube_busy:
+            return max(self.core_busy_share(pipe, is_cube) for is_cube in (True, False))
         cubes = self.block_dim / self.blocks if self.blocks > self.block_dim else 0.0
         having = cubes if pipe in CUBE_ONLY else 1 - cubes if pipe in VECTOR_ONLY else 1.0
         there = self.end * (having or 1.0)
         return min(1.0, self.busy.get(pipe, 0.0) / there) if there > 0 else 0.0
+
+    def mean_cycles(self, is_cube: bool) -> float:
+        """Cycles of an average core of this kind. A cube core that only works for Matmul takes as long as its vector cores."""
+        groups = self.blocks_run * self.block_dim / self.blocks
+        if not self.cube_end or self.blocks == self.block_dim:
+            return self.end / self.blocks_run
+        return self.cube_end / groups if is_cube else (self.end - self.cube_end) / (self.blocks_run - groups)
+
+    def core_busy_share(self, pipe: str, is_cube: bool) -> float:
+        """Share of the time of this kind of core in which its pipe was busy."""
+        if not self.cube_busy:
+            return self.busy_share(pipe)
+        cores = self.blocks_run * self.block_dim / self.blocks
+        if not is_cube and self.blocks > self.block_dim and self.cube_end:
+            cores = self.blocks_run - cores
+        elif not is_cube:
+            cores = self.blocks_run
+        busy = self.cube_busy.get(pipe, 0.0) if is_cube else self.busy.get(pipe, 0.0) - self.cube_busy.get(pipe, 0.0)
+        return min(1.0, max(0.0, busy) / (cores * self.mean_cycles(is_cube)))
 
     def scale_to_all_blocks(self, counted: float) -> float:
         """Extrapolate a sum over the executed blocks to all blocks."""
@@ -153,14 +185,16 @@ def merge_launches(launches: Sequence[LaunchReport]) -> LaunchReport:
     """Combine sequential launches: block counts come from the longest launch, the other figures are summed."""
     longest = max(launches, key=lambda report: report.us)
     totals = {name: sum(getattr(report, name) for report in launches) for name in SUMMED_FIELDS}
-    busy = {pipe: sum(report.busy.get(pipe, 0.0) for report in launches) for pipe in PIPES}
+    busy, cube_busy = (
+        {pipe: sum(getattr(report, name).get(pipe, 0.0) for report in launches) for pipe in PIPES} for name in ("busy", "cube_busy")
+    )
     notes = tuple(note for report in launches for note in report.notes)
     raw = any(report.raw_pointers for report in launches)
     saved = {name: sum(report.saved.get(name, 0.0) for report in launches) for name in REPLAYS if name in longest.saved}
     sites = tuple(site for report in launches for site in report.sites)
     if len(launches) == 1:
         return longest
-    return replace(longest, **totals, busy=busy, notes=notes, raw_pointers=raw, saved=saved, sites=sites)
+    return replace(longest, **totals, busy=busy, cube_busy=cube_busy, notes=notes, raw_pointers=raw, saved=saved, sites=sites)
 
 
 def parse_report(text: str) -> LaunchReport:

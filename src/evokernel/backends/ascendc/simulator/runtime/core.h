@@ -104,6 +104,7 @@ struct Region {  // of global memory
 
 struct Counts {
   double busy[PIPES] = {}, end = 0;
+  double cubeBusy[PIPES] = {};  // the part of `busy` that the cube core does for a vector core, through Matmul
   double cube = 0;  // cycles of the cube core for this vector core
   double library = 0;  // cycles in which the library starts
   uint64_t vectorCalls = 0, copies = 0, bytesIn = 0, bytesOut = 0, scalarGm = 0, scalarGmMiss = 0, scalarUb = 0, macs = 0;

@@ -124,6 +124,9 @@ int64_t coresPerWave() { return int64_t(run.isMix || entry().onCube ? chip().aic
 struct Totals {
   Counts all;
   CoreTimes times;
+  double cubeEnd = 0, slowest = 0;  // cycles of the cube cores; of the slowest core
+  int64_t slowestBlock = 0;
+  bool slowestIsCube = false;
 
   void add(const Core& one) { add(one.counts, one.blockIndex, one.isCube); }
   // Two vector cores of one block: each waits while the cube core works for the other.
@@ -134,7 +137,9 @@ struct Totals {
     for (int i = 0; i < 2; i++) add(pair[i], first + i, false);
   }
   void add(const Counts& c, int64_t blockIndex, bool isCube) {
-    for (int pipe = 0; pipe < PIPES; pipe++) all.busy[pipe] += c.busy[pipe];
+    for (int pipe = 0; pipe < PIPES; pipe++) all.busy[pipe] += c.busy[pipe], all.cubeBusy[pipe] += isCube ? c.busy[pipe] : c.cubeBusy[pipe];
+    if (isCube) cubeEnd += c.end;
+    if (c.end > slowest) slowest = c.end, slowestBlock = blockIndex, slowestIsCube = isCube;
     all.vectorCalls += c.vectorCalls;
     all.copies += c.copies;
     all.bytesIn += c.bytesIn;
@@ -336,6 +341,16 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
+std::string pipeCycles(const char* key, const double (&cycles)[PIPES]) {
+  std::string out = quoted(key) + ":{";
+  for (int pipe = 0; pipe < PIPES; pipe++) {
+    char text[64];
+    snprintf(text, sizeof text, "%s\"%s\":%.17g", pipe ? "," : "", pipeName(pipe), cycles[pipe]);
+    out += text;
+  }
+  return out + "},";
+}
+
 std::string number(const char* key, double value) {
   char text[96];
   snprintf(text, sizeof text, "\"%s\":%.17g,", key, value);
@@ -387,13 +402,10 @@ void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll
   out += number("mte3_bytes", double(c.bytesOut)) + number("scalar_gm", double(c.scalarGm)) + number("scalar_gm_miss", double(c.scalarGmMiss));
   out += number("scalar_ub", double(c.scalarUb)) + number("macs", double(c.macs)) + number("end", totals.times.sum);
   out += number("cube_start", cubeStart(wanted)) + number("library_start", c.library);
-  out += saved + "\"busy\":{";
-  for (int pipe = 0; pipe < PIPES; pipe++) {
-    char text[64];
-    snprintf(text, sizeof text, "%s\"%s\":%.17g", pipe ? "," : "", pipeName(pipe), c.busy[pipe]);
-    out += text;
-  }
-  out += std::string("},\"raw_pointers\":") + (run.rawPointers ? "true" : "false") + ",\"bytes\":[";
+  out += number("cube_end", totals.cubeEnd) + number("slowest_cycles", totals.slowest) + number("slowest_block", double(totals.slowestBlock));
+  out += std::string("\"slowest_is_cube\":") + (totals.slowestIsCube ? "true," : "false,");
+  out += saved + pipeCycles("busy", c.busy) + pipeCycles("cube_busy", c.cubeBusy);
+  out += std::string("\"raw_pointers\":") + (run.rawPointers ? "true" : "false") + ",\"bytes\":[";
   for (size_t i = 0; i < call().bytes.size(); i++) out += (i ? "," : "") + std::to_string(call().bytes[i]);
   out += "],\"call\":" + std::to_string(call().number) + ",\"notes\":[";
   for (size_t i = 0; i < notes().size(); i++) {

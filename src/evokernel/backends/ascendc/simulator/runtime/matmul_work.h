@@ -212,6 +212,12 @@ void charge(int rows, int columns, bool wait) {
   core.counts.busy[simulator::MTE1] += cost.into0;
   core.counts.busy[simulator::MTE2] += cost.into1;
   core.counts.busy[simulator::FIX] += cost.leaving;
+  if (!core.isCube) {
+    core.counts.cubeBusy[simulator::M] += cost.mac;
+    core.counts.cubeBusy[simulator::MTE1] += cost.into0;
+    core.counts.cubeBusy[simulator::MTE2] += cost.into1;
+    core.counts.cubeBusy[simulator::FIX] += cost.leaving;
+  }
   if (wait) waitFor();
 }
 simulator::Product describe(int rows, int columns) const {
