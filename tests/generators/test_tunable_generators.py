@@ -73,7 +73,7 @@ def test_a_refinement_changes_what_the_tuner_does_not(tasks):
     tuned = declare_tunables(space, decisions).tunables
     assert tuned
     model = OptionModel([])
-    search = DecisionSearch(space, model, Random(5), 1.0, lambda decisions: declare_tunables(space, decisions).tunables)
+    search = DecisionSearch(space, model, Random(5), 1.0, find_tuned=lambda d: declare_tunables(space, d).tunables)
     for _ in range(10):
         changed = search.change_decision(decisions, {})
         options = {

@@ -34,7 +34,9 @@ MAX_DRAWS = 50
 class TemplateSearch:
     """Traces the reference, splits it into stages and chooses the options of each stage's template from the evidence shown."""
 
-    def __init__(self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0, tuning_trials: int = 0, prior: str = "expert") -> None:
+    def __init__(
+        self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0, tuning_trials: int = 0, prior: str = "expert"
+    ) -> None:
         self.dialect = get_dialect(backend)
         if temperature <= 0:
             raise UserError(f"generator.temperature must be above 0, not {temperature:g}")

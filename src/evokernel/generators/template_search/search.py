@@ -102,7 +102,10 @@ class DecisionSearch:
             (i, group.family, d)
             for i, (group, choice) in enumerate(zip(groups, choices))
             for d in group.decisions
-            if d.name in choice and d.when(choice) and choice[d.name] in d.options and len(self.prior.list_right_options(group.family, d)) > 1
+            if d.name in choice
+            and d.when(choice)
+            and choice[d.name] in d.options
+            and len(self.prior.list_right_options(group.family, d)) > 1
         ]
         tuned = self.find_tuned(decisions)
         changeable = [entry for entry in changeable if (entry[0], entry[2].name) not in tuned] or changeable
@@ -131,7 +134,7 @@ class DecisionSearch:
         groups = self.space.stage_decisions(kernel)
         return KernelDecisions(kernel, tuple((group.family, self.choose_options(group, source(group), prefers_start)) for group in groups))
 
-    def choose_options(self, group: DecisionGroup, fixed: Mapping[str, str], prefers_start: bool) -> dict[str, str]:
+    def choose_options(self, group: DecisionGroup, fixed: Mapping[str, str], prefers_start: bool = False) -> dict[str, str]:
         """An option for each decision of a group that applies: the fixed one if it is possible, otherwise a sampled one.
 
         With `prefers_start`, the prior's first option replaces the sampled one.
