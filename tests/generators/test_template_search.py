@@ -103,7 +103,8 @@ def test_result_does_not_depend_on_python_hash_seed():
     text = "from evokernel.core.records import *\n"
     text += "from evokernel.generators.template_search import TemplateSearch\nfrom evokernel.tasks.loader import load_tasks\n"
     text += "task = load_tasks('starter/layernorm')[0]\n"
-    text += "print([TemplateSearch('pallas', seed=s, prior='uniform').write(State(task=task), Context(stage=Stage.DRAFT)).candidate.id for s in range(8)])"
+    text += "searches = [TemplateSearch('pallas', seed=s, prior='uniform') for s in range(8)]\n"
+    text += "print([search.write(State(task=task), Context(stage=Stage.DRAFT)).candidate.id for search in searches])"
     runs = {
         subprocess.run([sys.executable, "-c", text], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
         for seed in ("1", "2")

@@ -48,7 +48,7 @@ def test_prior_names_only_decisions_and_options_that_exist(backend):
 
 
 def test_unknown_prior_is_refused():
-    with pytest.raises(UserError, match="generator.prior must be expert or uniform, not 'good'"):
+    with pytest.raises(UserError, match="prior must be expert or uniform, not 'good'"):
         TemplateSearch(prior="good")
 
 
