@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from random import Random
 
 import pytest
@@ -20,6 +21,8 @@ from evokernel.generators.template_search.search import DecisionSearch, alternat
 from evokernel.generators.template_search.search_space import KernelDecisions, build_search_space
 from evokernel.tasks.loader import load_tasks
 
+UniformSearch = partial(TemplateSearch, prior="uniform")
+"""What is learned is visible only if nothing is known beforehand."""
 EMPTY = Context(stage=Stage.DRAFT)
 STARTER = {task.id.split("/")[1]: task for task in load_tasks("starter")}
 CPP, PALLAS = get_dialect("cpp").hints, get_dialect("pallas").hints
@@ -68,7 +71,7 @@ def read_options(reply, hints=CPP):
 
 def count_options(task, context, name, n=60, backend="cpp"):
     """How often each option of a decision is chosen over many seeds."""
-    return Counter(read_options(TemplateSearch(backend, seed=seed).write(State(task=task), context)).get(name) for seed in range(n))
+    return Counter(read_options(UniformSearch(backend, seed=seed).write(State(task=task), context)).get(name) for seed in range(n))
 
 
 def sample_decisions(space, seed, model=None):
@@ -89,8 +92,10 @@ def test_invalid_settings_are_refused():
 
 def test_equal_seed_state_and_context_give_equal_reply():
     state = State(task=STARTER["matmul"])
-    assert TemplateSearch(seed=3).write(state, EMPTY) == make_plugin("generator", "template_search", seed=3).write(state, EMPTY)
-    assert len({TemplateSearch(seed=s).write(state, EMPTY).candidate.id for s in range(10)}) > 5
+    assert UniformSearch(seed=3).write(state, EMPTY) == make_plugin("generator", "template_search", seed=3, prior="uniform").write(
+        state, EMPTY
+    )
+    assert len({UniformSearch(seed=s).write(state, EMPTY).candidate.id for s in range(10)}) > 5
 
 
 @pytest.mark.slow
@@ -98,7 +103,8 @@ def test_result_does_not_depend_on_python_hash_seed():
     text = "from evokernel.core.records import *\n"
     text += "from evokernel.generators.template_search import TemplateSearch\nfrom evokernel.tasks.loader import load_tasks\n"
     text += "task = load_tasks('starter/layernorm')[0]\n"
-    text += "print([TemplateSearch('pallas', seed=s).write(State(task=task), Context(stage=Stage.DRAFT)).candidate.id for s in range(8)])"
+    text += "searches = [TemplateSearch('pallas', seed=s, prior='uniform') for s in range(8)]\n"
+    text += "print([search.write(State(task=task), Context(stage=Stage.DRAFT)).candidate.id for search in searches])"
     runs = {
         subprocess.run([sys.executable, "-c", text], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
         for seed in ("1", "2")
@@ -202,12 +208,12 @@ def test_draft_prefers_decisions_of_a_correct_kernel_for_the_same_task():
     line = "map simd=omp math={} alias=none index=int64_t threads=none"
     here = make_trace(line.format("poly5"), True, STARTER["gelu"].id, speedup=2.0)
     other_task = make_trace(line.format("poly6"), True, speedup=9.0)
-    replies = [TemplateSearch(seed=seed).write(State(task=STARTER["gelu"]), context_with(other_task, here)) for seed in range(60)]
+    replies = [UniformSearch(seed=seed).write(State(task=STARTER["gelu"]), context_with(other_task, here)) for seed in range(60)]
     reused = [reply.text for reply in replies if reply.text.startswith("reused from kernels shown (map): ")]
     assert len(reused) > 30
     assert all(line.format("poly5") in text for text in reused)
     state = State(task=STARTER["gelu"], attempts=(make_attempt(STARTER["gelu"], here.code, failed_outcome("mismatch")),))
-    assert all(line.format("poly5") not in TemplateSearch(seed=seed).write(state, context_with(here)).text for seed in range(20))
+    assert all(line.format("poly5") not in UniformSearch(seed=seed).write(state, context_with(here)).text for seed in range(20))
 
 
 def test_stages_reuse_decisions_of_single_operator_kernels():
@@ -218,7 +224,7 @@ def test_stages_reuse_decisions_of_single_operator_kernels():
     )
     counts = Counter()
     for seed in range(40):
-        stages = read_decisions(TemplateSearch(seed=seed).write(State(task=task), context_with(softmax)).candidate.code, CPP)
+        stages = read_decisions(UniformSearch(seed=seed).write(State(task=task), context_with(softmax)).candidate.code, CPP)
         counts.update(choice.get("algorithm") for family, choice in stages if family == "row")
     assert counts["online"] > 3 * counts["passes"]
 
@@ -265,7 +271,7 @@ def test_failing_size_distinguishes_mask_from_precision():
 def test_failures_on_the_task_are_learned_and_not_repeated():
     task, attempts = STARTER["max_pool"], []
     for n in range(60):
-        reply = TemplateSearch(seed=1).write(State(task=task, attempts=tuple(attempts)), EMPTY)
+        reply = UniformSearch(seed=1).write(State(task=task, attempts=tuple(attempts)), EMPTY)
         is_wrong = "alias=restrict" in reply.candidate.code
         attempts.append(
             make_attempt(task, reply.candidate.code, failed_outcome("compile_error", "no 'restrict'") if is_wrong else correct_outcome(), n)
@@ -281,7 +287,7 @@ def test_without_history_earlier_attempts_have_no_effect():
     code = decision_header("map simd=auto unroll=1 math=libm alias=none index=int64_t threads=none")
     correct, wrong = make_attempt(task, code, correct_outcome()), make_attempt(task, code, failed_outcome("compile_error"))
     for seed in range(20):
-        first, second = (TemplateSearch(seed=seed).write(State(task=task, attempts=(one,)), independent) for one in (correct, wrong))
+        first, second = (UniformSearch(seed=seed).write(State(task=task, attempts=(one,)), independent) for one in (correct, wrong))
         assert first == second
         assert first.text.startswith("sampled without evidence: ")
 
@@ -324,7 +330,7 @@ def test_refinement_changes_few_decisions_and_follows_the_bottleneck():
     for bottleneck, counts in changes.items():
         first = make_attempt(task, decision_header(line), correct_outcome(bottleneck))
         for seed in range(120):
-            reply = TemplateSearch(seed=seed).write(State(task=task, attempts=(first,)), Context(stage=Stage.REFINE, start_point=first))
+            reply = UniformSearch(seed=seed).write(State(task=task, attempts=(first,)), Context(stage=Stage.REFINE, start_point=first))
             choice = read_options(reply)
             assert choice != start
             if "explore" not in reply.candidate.notes:
@@ -337,7 +343,7 @@ def test_refinement_of_another_generators_kernel_keeps_its_visible_options():
     task = STARTER["gelu"]
     first = make_attempt(task, "#pragma omp simd\nfor (;;) y = std::exp(x);", correct_outcome())
     context = Context(stage=Stage.REFINE, start_point=first)
-    choice = [read_options(TemplateSearch(seed=s).write(State(task=task, attempts=(first,)), context)) for s in range(40)]
+    choice = [read_options(UniformSearch(seed=s).write(State(task=task, attempts=(first,)), context)) for s in range(40)]
     assert sum(t["simd"] == "omp" for t in choice) > 20
 
 
@@ -352,7 +358,7 @@ def test_bottleneck_moves_block_size_in_its_direction(bottleneck, summary, direc
     first = make_attempt(task, decision_header(line, "pallas"), correct_outcome(bottleneck, summary), backend="pallas")
     moves = Counter()
     for seed in range(120):
-        reply = TemplateSearch(backend="pallas", seed=seed).write(
+        reply = UniformSearch(backend="pallas", seed=seed).write(
             State(task=task, attempts=(first,)), Context(stage=Stage.REFINE, start_point=first)
         )
         choice = read_options(reply)
@@ -371,14 +377,14 @@ def test_alternative_options_follow_the_direction_if_possible():
 
 def test_reply_gives_its_reason_and_no_lesson():
     state = State(task=STARTER["cumsum"])
-    reply = TemplateSearch().write(state, EMPTY)
+    reply = UniformSearch().write(state, EMPTY)
     assert reply.text.startswith("sampled without evidence: scan ")
     assert reply.candidate.code in reply.text
-    assert TemplateSearch().lesson(state, reply.candidate, correct_outcome()) is None
+    assert UniformSearch().lesson(state, reply.candidate, correct_outcome()) is None
 
 
 def test_unsupported_operator_is_named_in_the_notes():
-    reply = TemplateSearch().write(State(task=load_tasks("level1/sort")[0]), EMPTY)
+    reply = UniformSearch().write(State(task=load_tasks("level1/sort")[0]), EMPTY)
     assert reply.candidate.files == {}
     assert reply.candidate.notes == "template_search has no template for sort()"
 

@@ -1,5 +1,6 @@
 """Generators and tunables: template_search leaves numbers to the tuner, and prompts say how to declare them."""
 
+import re
 from random import Random
 
 import pytest
@@ -16,6 +17,7 @@ from evokernel.generators.template_search.evidence import read_decisions
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import build_search_space
+from evokernel.generators.template_search.simplify import list_simpler_kernels
 from evokernel.tasks.loader import load_tasks
 
 BACKENDS = ("cpp", "pallas", "ascendc")
@@ -73,7 +75,7 @@ def test_a_refinement_changes_what_the_tuner_does_not(tasks):
     tuned = declare_tunables(space, decisions).tunables
     assert tuned
     model = OptionModel([])
-    search = DecisionSearch(space, model, Random(5), 1.0, lambda decisions: declare_tunables(space, decisions).tunables)
+    search = DecisionSearch(space, model, Random(5), 1.0, find_tuned=lambda d: declare_tunables(space, d).tunables)
     for _ in range(10):
         changed = search.change_decision(decisions, {})
         options = {
@@ -118,3 +120,16 @@ def test_a_note_of_memory_gives_the_tuned_value(tasks):
     item = MemoryItem(id="a", kind="experience", backend="pallas", title="", text=text)
     hints = TemplateSearch("pallas").dialect.hints
     assert "777" in {option for _, choice in read_item_decisions(item, hints) for option in choice.values()}
+
+
+@pytest.mark.parametrize("backend", ["cpp", "pallas", "ascendc"])
+def test_tuned_kernel_can_be_rewound(backend):
+    task = load_tasks("starter/softmax")[0]
+    code = TemplateSearch(backend, tuning_trials=8).write(State(task=task, round=0), Context(stage=Stage.DRAFT)).candidate.code
+    symbol, value, options = re.search(r"(\w+) = (\d+);?  (?://|#) tune: \w+ = (.+)", code).groups()
+    other = next(option for option in options.split(" | ") if option != value)
+    tuned = re.sub(rf"{symbol} = {value}(;?  (?://|#) tune)", rf"{symbol} = {other}\1", code)
+    simpler = list_simpler_kernels(task, Candidate(backend=backend, files={"kernel": tuned}))
+    assert simpler
+    assert all("tune:" not in kernel.code for kernel in simpler)
+    assert list_simpler_kernels(task, Candidate(backend=backend, files={"kernel": tuned.replace(f"= {other}", "= 7", 1)})) == []

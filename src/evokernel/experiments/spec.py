@@ -101,7 +101,8 @@ class ExperimentSpec(Record):
 
     def run_config(self, *overrides: Mapping[str, Any]) -> RunConfig:
         """Return the validated settings of a run: those of all runs with these overrides; later ones win."""
-        table: Table = {"size": "laptop"}  # as in the recorded results; `[settings]` may choose another
+        # As in the recorded results; `[settings]` may choose others. A uniform prior leaves everything to be learned.
+        table: Table = {"size": "laptop", "generator": {"name": "template_search", "prior": "uniform"}}
         for settings in (self.settings, *overrides):
             merge_settings(table, settings)
         return parse_config(table)

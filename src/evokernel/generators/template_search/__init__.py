@@ -22,6 +22,7 @@ from evokernel.generators.template_search.dialects import get_dialect
 from evokernel.generators.template_search.evidence import DECISION_LINE, collect_context_text, gather_evidence
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.option_model import OptionModel
+from evokernel.generators.template_search.prior import get_prior
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import KernelDecisions, SearchSpace, build_search_space
 from evokernel.generators.template_search.simplify import list_simpler_kernels
@@ -33,11 +34,14 @@ MAX_DRAWS = 50
 class TemplateSearch:
     """Traces the reference, splits it into stages and chooses the options of each stage's template from the evidence shown."""
 
-    def __init__(self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0, tuning_trials: int = 0) -> None:
+    def __init__(
+        self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0, tuning_trials: int = 0, prior: str = "expert"
+    ) -> None:
         self.dialect = get_dialect(backend)
         if temperature <= 0:
             raise UserError(f"generator.temperature must be above 0, not {temperature:g}")
         self.backend, self.seed, self.temperature = backend, seed, temperature
+        self.prior = get_prior(prior, self.dialect.folder)
         self.write_kernel = declare_tunables if tuning_trials else write_plain_kernel
         """With tuning, numeric decisions are left to the tuner."""
 
@@ -52,10 +56,16 @@ class TemplateSearch:
         evidence = gather_evidence(visible, context, self.backend, hints)
         model = OptionModel(evidence, hints, collect_context_text(context), context.stage)
         random = Random(f"{self.seed}/{state.next_id}")
-        search = DecisionSearch(space, model, random, self.temperature, lambda decisions: self.write_kernel(space, decisions).tunables)
+        search = DecisionSearch(
+            space, model, random, self.temperature, self.prior, lambda decisions: self.write_kernel(space, decisions).tunables
+        )
         earlier_lines = {find_decision_line(a.candidate.code) for a in visible.attempts}
+        is_first = not state.attempts and not any(e.is_same_task for e in evidence)
         for _ in range(MAX_DRAWS):
-            decisions, reason = search.refine(context.start_point, evidence) if context.start_point else search.draft(evidence)
+            if context.start_point:
+                decisions, reason = search.refine(context.start_point, evidence)
+            else:
+                decisions, reason = (search.draft_first() if is_first else None) or search.draft(evidence)
             kernel = self.write_kernel(space, decisions)
             if kernel.decisions.line not in earlier_lines:
                 break

@@ -10,6 +10,7 @@ from evokernel.core.records import Attempt
 from evokernel.generators.template_search.decisions import Choice, Decision
 from evokernel.generators.template_search.evidence import Evidence, StageChoices, read_decisions
 from evokernel.generators.template_search.option_model import OptionModel
+from evokernel.generators.template_search.prior import UNIFORM_PRIOR, Prior
 from evokernel.generators.template_search.search_space import KERNEL, DecisionGroup, KernelDecisions, SearchSpace
 
 ChoiceSource = Callable[[DecisionGroup], Mapping[str, str]]
@@ -23,6 +24,8 @@ CROSSOVER, MIN_LEAD = 0.5, 0.1
 """Probability that a refinement starts from a faster kernel it knows, and the lead in log speed that kernel needs."""
 FURTHER_CHANGES = (0.5, 0.3)
 """Probability of a second and of a third change in one refinement."""
+START_BONUS = 2.0
+"""Score of an option that the prior names to try first."""
 REMEDY, MINOR = 4.0, 0.1
 """Weight of a change that addresses the bottleneck, and of a change that seldom affects speed; other changes have weight 1."""
 
@@ -36,9 +39,11 @@ class DecisionSearch:
         model: OptionModel,
         random: Random,
         temperature: float,
+        prior: Prior = UNIFORM_PRIOR,
         find_tuned: Callable[[KernelDecisions], Collection[tuple[int, str]]] = lambda decisions: (),
     ) -> None:
-        self.space, self.model, self.random, self.temperature, self.find_tuned = space, model, random, temperature, find_tuned
+        self.space, self.model, self.random, self.temperature = space, model, random, temperature
+        self.prior, self.find_tuned = prior, find_tuned
         """`find_tuned` returns group and name of the decisions that a tuner chooses; a refinement changes others."""
 
     def draft(self, evidence: Sequence[Evidence]) -> tuple[KernelDecisions, str]:
@@ -62,6 +67,12 @@ class DecisionSearch:
         if reused_families:
             return decisions, f"reused from kernels shown ({', '.join(dict.fromkeys(reused_families))})"
         return decisions, "sampled from the evidence shown" if evidence else "sampled without evidence"
+
+    def draft_first(self) -> tuple[KernelDecisions, str] | None:
+        """The first kernel of a task: the options that the prior names, sampled where it names none; None without a prior."""
+        if not self.prior.start:
+            return None
+        return self.complete(lambda group: {}, prefers_start=True), "options to try first"
 
     def refine(self, start: Attempt, evidence: Sequence[Evidence]) -> tuple[KernelDecisions, str]:
         """The start point's decisions, or those of a faster kernel, with a few changes; sometimes a new sample. And the reason."""
@@ -91,7 +102,10 @@ class DecisionSearch:
             (i, group.family, d)
             for i, (group, choice) in enumerate(zip(groups, choices))
             for d in group.decisions
-            if d.name in choice and d.when(choice) and choice[d.name] in d.options and len(d.options) > 1
+            if d.name in choice
+            and d.when(choice)
+            and choice[d.name] in d.options
+            and len(self.prior.list_right_options(group.family, d)) > 1
         ]
         tuned = self.find_tuned(decisions)
         changeable = [entry for entry in changeable if (entry[0], entry[2].name) not in tuned] or changeable
@@ -100,38 +114,44 @@ class DecisionSearch:
         factor = {**dict.fromkeys(self.model.hints.minor, MINOR), **dict.fromkeys(remedies, REMEDY)}
         weights = [self.estimate_promise(family, d, choices[i][d.name]) * factor.get(d.name, 1.0) for i, family, d in changeable]
         i, family, decision = self.random.choices(changeable, weights)[0]
-        others = alternative_options(decision.options, choices[i][decision.name], remedies.get(decision.name, ""))
+        options = self.prior.list_right_options(family, decision)
+        others = alternative_options(options, choices[i][decision.name], remedies.get(decision.name, ""))
         new_choice = {**choices[i], decision.name: self.sample_option(family, decision.name, others)}
         stages = [(group.family, new_choice if j == i else choice) for j, (group, choice) in enumerate(zip(groups, choices))]
         return self.complete(RecordedChoices(tuple(stages)))
 
     def estimate_promise(self, family: str, decision: Decision, current: str) -> float:
         """How much better the best other option may be than the current one, times how much the decision affected speed so far."""
-        best = max(self.model.score_option(family, decision.name, o) for o in decision.options if o != current)
+        options = self.prior.list_right_options(family, decision)
+        best = max(self.model.score_option(family, decision.name, o) for o in options if o != current)
         lead = max(-3.0, min(3.0, best - self.model.score_option(family, decision.name, current)))
         return self.model.estimate_impact(family, decision.name, decision.options) * math.exp(lead / self.temperature)
 
-    def complete(self, source: ChoiceSource) -> KernelDecisions:
+    def complete(self, source: ChoiceSource, prefers_start: bool = False) -> KernelDecisions:
         """All decisions that apply, in order: options from the source if they are possible, sampled ones otherwise."""
         kernel_group = self.space.kernel_decisions()
-        kernel = self.choose_options(kernel_group, source(kernel_group))
-        stages = tuple((group.family, self.choose_options(group, source(group))) for group in self.space.stage_decisions(kernel))
-        return KernelDecisions(kernel, stages)
+        kernel = self.choose_options(kernel_group, source(kernel_group), prefers_start)
+        groups = self.space.stage_decisions(kernel)
+        return KernelDecisions(kernel, tuple((group.family, self.choose_options(group, source(group), prefers_start)) for group in groups))
 
-    def choose_options(self, group: DecisionGroup, fixed: Mapping[str, str]) -> dict[str, str]:
-        """An option for each decision of a group that applies: the fixed one if it is possible, otherwise a sampled one."""
+    def choose_options(self, group: DecisionGroup, fixed: Mapping[str, str], prefers_start: bool = False) -> dict[str, str]:
+        """An option for each decision of a group that applies: the fixed one if it is possible, otherwise a sampled one.
+
+        With `prefers_start`, the prior's first option replaces the sampled one.
+        """
         choice: dict[str, str] = {}
         for decision in group.decisions:
             if decision.name not in choice and decision.when(choice):
-                option = fixed.get(decision.name, "")
-                choice[decision.name] = (
-                    option if option in decision.options else self.sample_option(group.family, decision.name, decision.options)
-                )
+                options = self.prior.list_right_options(group.family, decision)
+                option = fixed.get(decision.name, "") or (self.prior.find_start(group.family, decision) if prefers_start else "")
+                choice[decision.name] = option if option in options else self.sample_option(group.family, decision.name, options)
         return choice
 
     def sample_option(self, family: str, name: str, options: Sequence[str]) -> str:
         """An option sampled by score, with a uniform share."""
-        weights = [math.exp(self.model.score_option(family, name, option) / self.temperature) for option in options]
+        start = self.prior.find_start(family, Decision(name, tuple(options)))
+        scores = [self.model.score_option(family, name, option) + (START_BONUS if option == start else 0.0) for option in options]
+        weights = [math.exp(score / self.temperature) for score in scores]
         total = sum(weights)
         return self.random.choices(options, [(1 - UNIFORM) * w / total + UNIFORM / len(options) for w in weights])[0]
 
@@ -170,6 +190,8 @@ def merge_choices(stages: StageChoices, donor: Evidence) -> StageChoices:
 
 def alternative_options(options: Sequence[str], current: str, direction: str) -> tuple[str, ...]:
     """The other options; only those after or before the current one if a remedy says `up` or `down` and there are any."""
+    if current not in options:
+        return tuple(options)
     at = options.index(current)
     side = options[at + 1 :] if direction == "up" else options[:at] if direction == "down" else ()
     return tuple(side) or tuple(o for o in options if o != current)

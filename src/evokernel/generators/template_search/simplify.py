@@ -1,7 +1,7 @@
 """Removes the tuning of a kernel one decision at a time: each decision in turn is set to its plain option.
 
 Dialects list the plain option of a decision first. Where another option is simpler, the verified latencies say so: rewinding keeps only
-kernels that are slower.
+kernels that are slower. Tunables keep their values and are no constants any more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from evokernel.core.records import Candidate, Task
-from evokernel.generators.template_search.evidence import DECISION_LINE, parse_decisions
+from evokernel.generators.template_search.declared_tunables import declare_tunables
+from evokernel.generators.template_search.evidence import DECISION_LINE, TUNED_CONSTANT, parse_decisions, resolve_constants
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.search import ChoiceSource, RecordedChoices
 from evokernel.generators.template_search.search_space import DecisionGroup, KernelDecisions, SearchSpace, build_search_space
@@ -33,8 +34,10 @@ def list_simpler_kernels(task: Task, candidate: Candidate) -> list[SimplerKernel
         space = build_search_space(task, candidate.backend)
     except UnsupportedPattern:
         return []
-    decisions = complete_plainly(space, RecordedChoices(parse_decisions(match[1])))
-    if space.render_kernel(decisions) != candidate.code:
+    constants = dict(TUNED_CONSTANT.findall(candidate.code))
+    decisions = complete_plainly(space, RecordedChoices(resolve_constants(parse_decisions(match[1]), constants)))
+    code = declare_tunables(space, decisions).code if constants else space.render_kernel(decisions)
+    if code != candidate.code:
         return []
     kernels: dict[str, SimplerKernel] = {}
     groups = [space.kernel_decisions(), *space.stage_decisions(decisions.kernel)]
