@@ -131,6 +131,21 @@ def test_refinement_of_a_contraction_shows_cards_that_its_start_point_does_not_u
     assert shown_ids(draft, "api") == ["cpp/matmul", "cpp/sync", "cpp/softmax"]
 
 
+def test_worked_example_brings_what_it_cites_and_the_cards_on_its_apis(bank):
+    long_text = 'Its type is that of\n"by-hand".' + " Mmad" * 600
+    bank.add([card("fused", "api", text=long_text, family="matmul", families=("softmax",), apis=("Flags",))])
+    bank.add([card("by-hand", "api", text=" x" * 1300, family="matmul", apis=("Cube",))])
+    bank.add([card(name.lower(), "api", family="matmul", apis=(name,)) for name in ("Object", "Mmad")])
+    task = make_task("relu").model_copy(update={"family": "matmul", "families": ("matmul", "softmax")})
+    draft = ValuePolicy().choose(State(task=task), bank)
+    assert shown_ids(draft, "api") == ["cpp/mmad", "cpp/object", "cpp/fused", "cpp/by-hand"]
+    start = make_start(("product_on_vector", 50.0), card="fused", code="Object();")
+    context = ValuePolicy().choose(State(task=task, attempts=(start,), round=1), bank)
+    assert (shown_ids(context, "bottleneck"), shown_ids(context, "api")) == (["cpp/fused"], ["cpp/by-hand", "cpp/mmad"])
+    softmax = task.model_copy(update={"family": "softmax", "families": ("softmax",)})
+    assert "cpp/fused" not in shown_ids(ValuePolicy().choose(State(task=softmax), bank), "api")
+
+
 # --- nothing ----------------------------------------------------------------------------------------------------------------
 
 

@@ -111,6 +111,26 @@ def test_every_cause_is_known_and_every_card_exists() -> None:
             assert 0 <= one.gain_us <= report.us
 
 
+@pytest.mark.parametrize(
+    ("name", "is_library", "card"),
+    [
+        ("starter/matmul", True, "matmul-tiles"),
+        ("starter/matmul", False, "product-by-hand"),
+        ("starter/conv2d", None, "convolution-with-epilogue"),
+        ("starter/attention_head", None, "attention-in-steps"),
+        ("starter/linear_gelu", None, "product-with-epilogue"),
+    ],
+)
+def test_card_on_products_fits_the_kernel_and_the_operator(name: str, is_library: bool | None, card: str) -> None:
+    """`is_library`: through Matmul, or by hand; None: on the vector unit."""
+    task = loader.load_tasks(name)[0]
+    changed = {} if is_library is None else {"macs": 1, "library_start": 6540.0 * is_library}
+    report = parse(saved={"products": 30000.0}, **changed)
+    facts = KernelFacts(task, report, CHIP, 24, estimate_better_kernel(task, CHIP), {})
+    found = {one.cause: one.card for find in FINDERS for one in find(facts)}
+    assert found["product_on_vector" if is_library is None else "matrix_work"] == card
+
+
 # ---- replays
 
 
