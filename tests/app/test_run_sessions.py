@@ -66,7 +66,7 @@ def test_lost_device_is_kept_with_its_incidents(tmp_path):
     assert state.name == "failed"
     assert "Once fixed" not in state.explanation
     (group,) = group_incidents(read_incidents(tmp_path / "run"))
-    assert (group.message, group.count) == ("device lost.", len(engine.run.tasks))
+    assert (group.message, group.occurrences) == ("device lost.", len(engine.run.tasks))
     assert set(group.tasks) == {task.id for task in engine.run.tasks}
 
 

@@ -32,7 +32,7 @@ class IncidentGroup(NamedTuple):
     """Incidents with the same message."""
 
     message: str
-    count: int
+    occurrences: int
     tasks: tuple[str, ...]
     last_at: float
 
