@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from evokernel.core.commands import program_name
 from evokernel.core.errors import InfraError
 from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt
@@ -57,7 +58,7 @@ def exit_code(engine: Engine) -> int:
 
 def resume_command(folder: Path) -> str:
     """Return the command line that resumes a run."""
-    return f"evokernel resume {folder}"
+    return f"{program_name()} resume {folder}"
 
 
 @contextmanager
