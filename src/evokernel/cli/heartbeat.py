@@ -20,8 +20,8 @@ def write_to_stderr(text: str) -> None:
 class Heartbeat:
     """While it is open, a thread writes `describe()` each time nothing else was written for `quiet_s` seconds; an empty text is skipped."""
 
-    def __init__(self, describe: Callable[[], str], write: Callable[[str], None] = write_to_stderr, quiet_s: float = QUIET_S) -> None:
-        self.describe, self.write, self.quiet_s = describe, write, quiet_s
+    def __init__(self, describe: Callable[[], str], write: Callable[[str], None] = write_to_stderr, quiet_s: float | None = None) -> None:
+        self.describe, self.write, self.quiet_s = describe, write, QUIET_S if quiet_s is None else quiet_s
         self.last_line_at = time.monotonic()
         self.closed = threading.Event()
         self.thread = threading.Thread(target=self.beat, daemon=True, name="heartbeat")

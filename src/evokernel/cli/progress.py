@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from evokernel.cli.heartbeat import QUIET_S, Heartbeat
+from evokernel.cli.heartbeat import Heartbeat
 from evokernel.cli.output import replace_control_characters
 from evokernel.core.config import RunConfig
 from evokernel.core.final_results import FinalResult
@@ -196,7 +196,7 @@ def estimate_remaining_s(elapsed_s: float, finished: int, remaining: int) -> flo
 class PlainDisplay:
     """Prints one line per attempt, one at the end of each round, and one whenever there was none for some seconds."""
 
-    def __init__(self, progress: Progress, stream: TextIO, quiet_s: float = QUIET_S) -> None:
+    def __init__(self, progress: Progress, stream: TextIO, quiet_s: float | None = None) -> None:
         self.progress, self.stream = progress, stream
         self.heartbeat = Heartbeat(progress.describe_activity, self.write_line, quiet_s)
         self.guard = threading.Lock()
