@@ -111,3 +111,6 @@ def print_run_list(runs: Path, as_json: bool) -> None:
     header = ["folder", "tasks", "attempts", "correct", "backend", "generator", "policy", "state"]
     cells = [["–" if line[name] is None else str(line[name]) for name in header] for line in rows]
     print_text(format_table(header, cells, [False, True, True, True]))
+    for row in rows:
+        if row["reason"]:
+            print_text(wrap_text(f"{row['folder']}, {row['state']}: {row['reason']}"))
