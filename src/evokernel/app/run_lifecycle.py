@@ -10,13 +10,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
-from evokernel.core.errors import InfraError
+from evokernel.core.commands import program_name
+from evokernel.core.errors import InfraError, UserError
 from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt
+from evokernel.core.sessions import SessionEnd, record_session_end, record_session_start
 from evokernel.engine.final_eval import INTERRUPTED, pending_reevaluations, reevaluate_best
 from evokernel.engine.loop import Engine
 
@@ -40,14 +43,39 @@ def run_to_completion(engine: Engine) -> Generator[RunRecord, None, None]:
     A resumed run also yields the attempts of its journal. The executor is closed at the end.
     """
     try:
-        yield from engine.make_attempts()
-        if engine.stop_reason != INTERRUPTED and (count := len(pending_reevaluations(engine.run))):
-            yield ReevaluationStart(count)
-            yield from reevaluate_best(engine)
+        with SessionRecorder(engine):
+            yield from engine.make_attempts()
+            if engine.stop_reason != INTERRUPTED and (count := len(pending_reevaluations(engine.run))):
+                yield ReevaluationStart(count)
+                yield from reevaluate_best(engine)
     except InfraError as error:
         raise InfraError(f"{str(error).rstrip('.')}. Once fixed, resume with: {resume_command(engine.run.folder)}") from error
     finally:
         engine.executor.close()
+
+
+class SessionRecorder:
+    """Records the start of a session on entry and how it ended on exit; errors propagate."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def __enter__(self) -> None:
+        record_session_start(self.engine.run.folder, self.engine.clock())
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        with suppress(UserError):  # a full disk: the error that ended the session matters more
+            record_session_end(self.engine.run.folder, self.engine.clock(), *self.describe_end(error))
+
+    def describe_end(self, error: BaseException | None) -> tuple[SessionEnd, str]:
+        """Return how the session ended, with the message of the error or limit that ended it."""
+        if isinstance(error, KeyboardInterrupt | GeneratorExit) or self.engine.stop_reason == INTERRUPTED:
+            return SessionEnd.INTERRUPTED, ""
+        if error:
+            return SessionEnd.FAILED, str(error) if isinstance(error, InfraError | UserError) else f"{type(error).__name__}: {error}"
+        if self.engine.stop.is_set():
+            return SessionEnd.STOPPED, self.engine.stop_reason
+        return SessionEnd.FINISHED, ""
 
 
 def exit_code(engine: Engine) -> int:
@@ -57,7 +85,7 @@ def exit_code(engine: Engine) -> int:
 
 def resume_command(folder: Path) -> str:
     """Return the command line that resumes a run."""
-    return f"evokernel resume {folder}"
+    return f"{program_name()} resume {folder}"
 
 
 @contextmanager
@@ -77,6 +105,8 @@ def stop_on_interrupt(
         requested_at[0] = time.monotonic()
         if engine.stop.is_set():
             on_abort()
+            with suppress(UserError):
+                record_session_end(engine.run.folder, engine.clock(), SessionEnd.INTERRUPTED)
             os._exit(INTERRUPTED_EXIT)  # threads of attempts in flight cannot be stopped
         count = count_in_flight()
         engine.stop_reason = INTERRUPTED

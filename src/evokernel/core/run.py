@@ -1,4 +1,4 @@
-"""The folder of a run: `run.toml`, `tasks.jsonl`, `attempts.jsonl`, `incidents.jsonl`, `revoked.jsonl`, `artifacts/<attempt>/`."""
+"""The folder of a run: `run.toml`, `tasks.jsonl`, `attempts.jsonl`, `incidents.jsonl`, `sessions.jsonl`, `artifacts/<attempt>/` …"""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from evokernel.core.config import ENVIRONMENT_TABLES, RunConfig, Table, format_t
 from evokernel.core.errors import UserError
 from evokernel.core.journal import Journal, append_event
 from evokernel.core.records import Attempt, GateResult, Outcome, Reply, Task
+from evokernel.core.sessions import INCIDENTS_FILE, LOCK_FILE
 
 Environment = Mapping[str, Mapping[str, str]]
 """Versions and hardware of a run: table name, then key and value."""
+LOCK_RETRY_S = 0.05
 PROMPT_SUFFIX = ".prompt.md"
 REVOKED_DETAIL = "The kernel passed all gates but was revoked: it cheats, or it was derived from a kernel that cheats."
 
@@ -31,7 +33,7 @@ class Run:
     def __init__(self, folder: Path, config: RunConfig, tasks: list[Task], environment: Environment) -> None:
         self.folder, self.config, self.tasks, self.environment = folder, config, tasks, environment
         self.journal = Journal(folder / "attempts.jsonl")
-        self.incidents = folder / "incidents.jsonl"
+        self.incidents = folder / INCIDENTS_FILE
         self.revocations = folder / "revoked.jsonl"
         self._lock: IO[str] | None = None
 
@@ -123,13 +125,22 @@ class Run:
     def lock(self) -> None:
         """Make this process the only writer; the lock ends with the process."""
         try:
-            self._lock = (self.folder / "lock").open("w")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = (self.folder / LOCK_FILE).open("w")
+            self._take_lock(self._lock)
         except BlockingIOError as error:
             raise UserError(f"another process is writing to {self.folder}. Wait until it ends, or stop it.") from error
         except OSError as error:
             raise UserError(f"cannot write to {self.folder}: {error.strerror}. Make the folder writable.") from error
         self.journal.repair()
+
+    @staticmethod
+    def _take_lock(file: IO[str]) -> None:
+        """Take the lock; try again once, because a dashboard that looks for a writer holds it for an instant."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_RETRY_S)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def unlock(self) -> None:
         """Release the lock, so that another process can write."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.app import factory
+from evokernel.app.run_lifecycle import SessionRecorder
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
 from evokernel.core.final_results import FinalResult
@@ -84,10 +85,11 @@ def complete_run(arm_run: ArmRun, listen: Listener = lambda run, record: None, m
 
 def run_engine(engine: Engine, final_eval: Table | None) -> Iterator[Attempt | FinalResult]:
     """Make the attempts, then re-evaluate the best kernels; `final_eval` may set another clock or other baselines."""
-    yield from engine.make_attempts()
-    if final_eval is not None:
-        engine.run.config = final_eval_config(engine.run.config, final_eval)  # in memory only: run.toml is unchanged
-        yield from reevaluate_best(engine)
+    with SessionRecorder(engine):
+        yield from engine.make_attempts()
+        if final_eval is not None:
+            engine.run.config = final_eval_config(engine.run.config, final_eval)  # in memory only: run.toml is unchanged
+            yield from reevaluate_best(engine)
 
 
 def is_finished(run: Run, final_eval: Table | None) -> bool:

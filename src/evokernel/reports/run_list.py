@@ -8,6 +8,7 @@ from typing import Any
 from evokernel.core.errors import UserError
 from evokernel.core.run import Run
 from evokernel.reports import metrics
+from evokernel.reports.run_state import run_state
 
 
 def latest_run(runs: Path) -> Path:
@@ -32,9 +33,9 @@ def run_row(folder: Path) -> dict[str, Any]:
         run = Run.open(folder)
         attempts = run.attempts()
     except UserError as error:
-        return {"folder": str(folder), **unknown, "state": f"damaged: {error}"}
-    is_complete = run.is_complete(attempts)
-    correct = metrics.count_correct(metrics.collect_results(run, attempts))
+        return {"folder": str(folder), **unknown, "state": f"damaged: {error}", "reason": None}
+    results = metrics.collect_results(run, attempts)
+    state = run_state(run, results)
     parts = {part: run.config.plugin_name(part) for part in ("backend", "generator", "policy")}
-    figures = {"tasks": len(run.tasks), "attempts": len(attempts), "correct": correct}
-    return {"folder": str(folder), **unknown, **figures, **parts, "state": "finished" if is_complete else "unfinished"}
+    figures = {"tasks": len(run.tasks), "attempts": len(attempts), "correct": metrics.count_correct(results)}
+    return {"folder": str(folder), **unknown, **figures, **parts, "state": state.label, "reason": state.explanation or None}

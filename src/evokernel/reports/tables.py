@@ -192,7 +192,7 @@ def run_totals(results: Sequence[TaskResult], seconds: float | None, time_label:
         *reevaluation_lines(results),
         *protocol_lines(attempts),
         ("attempts", f"{len(attempts)}, {sum(a.outcome.feasible for a in attempts)} of them correct"),
-        ("failures", format_failures(attempts) or "none"),
+        ("failures", format_failures(attempts) or ("none" if attempts else formatting.UNKNOWN)),
         (time_label, formatting.format_duration(seconds)),
         ("cost", formatting.format_cost(metrics.total_usage(attempts))),
     ]

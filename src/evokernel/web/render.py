@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,7 @@ def template_environment() -> Environment:
     environment.globals["formatting"] = formatting
     environment.globals["tooltips"] = tooltips.TOOLTIPS
     environment.filters["link"] = format_link
+    environment.filters["utc"] = format_utc
     environment.filters["speed"] = formatting.format_speed
     environment.filters["explain_bottleneck"] = tooltips.explain_bottleneck
     environment.filters["explain_cause"] = opportunities.explain_cause
@@ -80,6 +82,11 @@ def format_link(text: object, url: str, class_: str = "") -> Markup:
     if not url:
         return escape(text)
     return Markup('<a href="{}"{}>{}</a>').format(url, Markup(' class="{}"').format(class_) if class_ else "", text)
+
+
+def format_utc(seconds: float) -> str:
+    """`2026-01-02 03:04:05 UTC`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def render_part(name: str, links: Links, /, **values: Any) -> Markup:

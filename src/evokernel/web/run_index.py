@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from evokernel.core.bank_uri import BankLocation, ServerUrl
 from evokernel.core.errors import UserError
+from evokernel.core.sessions import has_writer
 from evokernel.web.run_tail import RunTail, Stamp, file_stamp
 from evokernel.web.summary import RunRow, summarize_run
 
@@ -16,7 +17,7 @@ MAX_DEPTH = 4
 """Depth below a served folder at which runs are found; an experiment stores them two folders down."""
 MAX_CACHED_BYTES = 1 << 28
 """Total size of the journals whose attempts stay in memory."""
-WATCHED_FILES = ("run.toml", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "revoked.jsonl")
+WATCHED_FILES = ("run.toml", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "revoked.jsonl", "sessions.jsonl")
 SKIPPED_FOLDERS = {"artifacts", "plots", "__pycache__"}
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class RunIndex:
         self._named_banks = [bank if isinstance(bank, ServerUrl) else bank.resolve() for bank in banks]
         self.runs: dict[str, RunTail] = {}
         self.rows: dict[str, RunRow] = {}
-        self.row_stamps: dict[str, tuple[Stamp | None, ...]] = {}
+        self.row_stamps: dict[str, tuple[bool | Stamp | None, ...]] = {}
         self._recently_used: list[str] = []
         self.rescan()
 
@@ -78,7 +79,7 @@ class RunIndex:
     def summary_row(self, key: str) -> RunRow:
         """The summary of a run for the list; reads the run again if its files changed."""
         run = self.runs[key]
-        stamps = tuple(file_stamp(run.folder / name) for name in WATCHED_FILES)
+        stamps = (has_writer(run.folder), *(file_stamp(run.folder / name) for name in WATCHED_FILES))
         if key not in self.rows or self.row_stamps.get(key) != stamps:
             run.refresh()
             self.rows[key], self.row_stamps[key] = summarize_run(run), stamps

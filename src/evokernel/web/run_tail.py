@@ -17,6 +17,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt, Outcome
 from evokernel.core.run import Run, redact_revoked
+from evokernel.core.sessions import INCIDENTS_FILE, SESSIONS_FILE, Incident, Session, has_writer, read_incidents, read_sessions
 from evokernel.reports.metrics import TaskResult
 
 CHUNK_BYTES = 1 << 24
@@ -43,6 +44,12 @@ def resolve_inside(folder: Path, relative_path: str) -> Path | None:
         return path if path.is_relative_to(folder.resolve()) else None
     except (OSError, ValueError, RuntimeError):  # a null byte in the path, or a cycle of links
         return None
+
+
+def is_file_inside(folder: Path, name: str) -> bool:
+    """Whether a folder has a regular file of this name that no symbolic link leads out of."""
+    path = resolve_inside(folder, name)
+    return bool(path and path.is_file())
 
 
 @contextmanager
@@ -72,6 +79,9 @@ class RunTail:
         self.version = 0
         self.run: Run | None = None
         self.errors: list[str] = []
+        self.sessions: list[Session] = []
+        self.incidents: list[Incident] = []
+        self.is_being_written = False
         self.is_loaded = False
         self._stamps: dict[str, Stamp | None] = {}
         self._run_cache: dict[str, tuple[int, Any]] = {}
@@ -106,6 +116,7 @@ class RunTail:
         has_changed = self._reload_settings()
         if self.run:
             has_changed |= self._reload_decisions()
+            has_changed |= self._reload_sessions()
             has_changed |= self._read_new_attempts()
         self.is_loaded = True
         self.version += has_changed
@@ -145,14 +156,6 @@ class RunTail:
     def task_numbers(self) -> dict[str, int]:
         """A stable number for each task."""
         return {task.id: number for number, task in enumerate(self.run.tasks)} if self.run else {}
-
-    def count_incidents(self) -> int:
-        """Number of infrastructure failures."""
-        path = resolve_inside(self.folder, "incidents.jsonl")
-        try:
-            return path.read_bytes().count(b"\n") if path and path.is_file() else 0
-        except OSError:
-            return 0
 
     def compute_once(self, name: str, compute: Callable[[], T]) -> T:
         """Compute a value from the run and cache it until the run changes."""
@@ -205,6 +208,15 @@ class RunTail:
             self.errors = [str(error)]
         self._results_by_task.clear()
         self._all_results = None
+        return True
+
+    def _reload_sessions(self) -> bool:
+        """Read again how sessions ended, which incidents there were, and whether a process writes to the run."""
+        before, self.is_being_written = self.is_being_written, has_writer(self.folder)
+        if not self._have_changed(SESSIONS_FILE, INCIDENTS_FILE):
+            return self.is_being_written != before
+        self.sessions = read_sessions(self.folder) if is_file_inside(self.folder, SESSIONS_FILE) else []
+        self.incidents = read_incidents(self.folder) if is_file_inside(self.folder, INCIDENTS_FILE) else []
         return True
 
     def _reload_decisions(self) -> bool:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from evokernel.reports import formatting, metrics, tables
+from evokernel.reports import formatting, metrics, next_steps, tables
 from evokernel.reports.metrics import TaskResult
+from evokernel.reports.run_state import group_incidents
 from evokernel.web import charts, svg
 from evokernel.web.render import Links, Page, Query, render_part
 from evokernel.web.run_index import RunIndex
 from evokernel.web.run_tail import RunTail
 from evokernel.web.summary import MEASURES, RunRow, count_planned_attempts, summarize_run
 
-ROWS_PER_PAGE, TASKS_PER_PAGE, LATEST_ATTEMPTS, COMPARED_RUNS = 100, 120, 8, 5
+ROWS_PER_PAGE, TASKS_PER_PAGE, LATEST_ATTEMPTS, COMPARED_RUNS, MAX_INCIDENTS = 100, 120, 8, 5, 20
 RUN_SORT_KEYS: dict[str, Callable[[RunRow], Any]] = {
     "": lambda row: row.key,
     "last": lambda row: row.last_attempt_at or 0.0,
@@ -30,6 +32,17 @@ TASK_SORT_KEYS: dict[str, Callable[[TaskResult], Any]] = {
     "name": lambda result: result.task.id,
 }
 NO_MATCH, NO_RUNS = "No run matches.", "There are no runs yet. 'evokernel run' starts one; it appears here automatically."
+NO_ATTEMPT_YET = "No attempt is finished yet. Finished attempts appear here automatically."
+NO_ATTEMPT = "This run made no attempt; the reason is above."
+ENDINGS = {
+    "failed": "The run failed",
+    "killed": "The run ended abruptly",
+    "interrupted": "Interrupted",
+    "stopped": "The run stopped at a limit",
+    "unsolved": "Finished without a correct kernel",
+    "finished": "The last session ended early",
+}
+"""What the page says before the reason, by state."""
 STATE_LABELS = {"correct": "correct", "compiled": "compiles", "failed": "does not compile", "waiting": "no attempts"}
 
 
@@ -97,7 +110,7 @@ def run_page(run_index: RunIndex, query: Query, links: Links) -> Page:
     parts = {
         "head": head,
         "charts": chart_html,
-        "latest": render_part("latest.html.j2", links, key=run_tail.key, latest=latest),
+        "latest": render_part("latest.html.j2", links, key=run_tail.key, latest=latest, message=describe_empty_run(run_tail)),
         "grid": render_part("cells.html.j2", links, cells=cells, tag="li"),
         "empty": render_part("empty.html.j2", links, message="" if cells or not run_tail.results else "No task matches."),
         "pager": render_part("pager.html.j2", links, view="run", state=state, page=page, pages=-(-len(selected) // TASKS_PER_PAGE)),
@@ -139,18 +152,35 @@ def render_run_head(run_index: RunIndex, run_tail: RunTail, links: Links) -> Any
     results, attempts = run_tail.results, run_tail.attempts
     totals = tables.run_totals(results, metrics.elapsed_s(attempts), "first to last attempt") if run_tail.run else []
     planned = count_planned_attempts(run_tail.run, results) if run_tail.run else 0
+    row, folder = summarize_run(run_tail), shown_folder(run_tail, links)
     return render_part(
         "run_head.html.j2",
         links,
-        row=summarize_run(run_tail),
+        row=row,
         run=run_tail.run,
         problems=run_tail.problems,
         totals=totals,
         attempt_count=len(attempts),
         planned=planned,
         bank=run_index.bank_key(run_tail),
-        incidents=run_tail.count_incidents(),
+        incidents=group_incidents(run_tail.incidents),
+        sessions=run_tail.sessions,
+        endings=ENDINGS,
+        max_incidents=MAX_INCIDENTS,
+        steps=next_steps.run_steps(folder, run_tail.run.config, row.state, results) if run_tail.run else [],
+        is_open=True,
     )
+
+
+def shown_folder(run_tail: RunTail, links: Links) -> Path:
+    """The folder of a run in commands; exported pages, which travel, name it without the folders above it."""
+    return Path(run_tail.folder.name) if links.is_static else run_tail.folder
+
+
+def describe_empty_run(run_tail: RunTail) -> str:
+    """Why a run has no attempts yet."""
+    state = summarize_run(run_tail).state.name if run_tail.run else "damaged"
+    return NO_ATTEMPT_YET if state in ("running", "unfinished") else NO_ATTEMPT
 
 
 def has_unread_runs(run_index: RunIndex) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from evokernel.core.run import Run
 from evokernel.reports import formatting, metrics, round_stats
 from evokernel.reports.metrics import TaskResult
+from evokernel.reports.run_state import RunState, describe_state
 from evokernel.web.run_tail import RunTail
 
 MEASURES = {"correct": "tasks correct, %", "compiled": "tasks compiled, %", "reward": "mean reward", "spent": "cost"}
@@ -39,18 +40,11 @@ class RunRow:
     seconds: float | None = None
     last_attempt_at: float | None = None
     """When the last attempt finished, in seconds since the epoch."""
-    is_finished: bool = False
+    state: RunState = RunState("damaged", "damaged")
     problems: tuple[str, ...] = ()
     curves: dict[str, Points] = field(default_factory=dict)
     """For each measure, its value after N attempts per task."""
     cost_unit: str = ""
-
-    @property
-    def state(self) -> str:
-        """`damaged`, `finished` or `unfinished`."""
-        if not self.id:
-            return "damaged"
-        return "finished" if self.is_finished else "unfinished"
 
 
 def summarize_run(run_tail: RunTail) -> RunRow:
@@ -67,6 +61,7 @@ def build_row(run_tail: RunTail) -> RunRow:
     usage, config = metrics.total_usage(attempts), run.config
     fastest_task = max(((result.task.id, result.speedup) for result in results if result.speedup), key=lambda pair: pair[1], default=None)
     count = len(results)
+    is_complete = not any(config.remaining_attempts(result.attempts) for result in results)
     return RunRow(
         run_tail.key,
         id=config.id,
@@ -87,7 +82,7 @@ def build_row(run_tail: RunTail) -> RunRow:
         cost=formatting.format_cost(usage),
         seconds=metrics.elapsed_s(attempts),
         last_attempt_at=max((attempt.finished_at for attempt in attempts), default=0.0) or None,
-        is_finished=bool(results) and not any(config.remaining_attempts(result.attempts) for result in results),
+        state=describe_state(results, is_complete, run_tail.sessions, run_tail.is_being_written),
         problems=tuple(run_tail.problems),
         curves=metric_curves(results),
         cost_unit=unit.label if (unit := round_stats.choose_cost_unit(attempts)) else "",

@@ -1,4 +1,4 @@
-// Theme, relative times, forms that submit on change, and parts of the page that the server updates during a run.
+// Theme, relative times, copy buttons, forms that submit on change, and parts of the page that the server updates during a run.
 (() => {
   const root = document.documentElement, button = document.getElementById("theme"), state = document.getElementById("live-state");
   const dark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -32,6 +32,25 @@
     form.addEventListener("change", (event) => { if (event.target.matches("select, [type=checkbox]")) send(); });
     form.addEventListener("submit", (event) => { event.preventDefault(); send(); });
   }
+
+  const copyText = async (text) => {
+    try { await navigator.clipboard.writeText(text); return true; } catch { /* not a secure context: use the older way */ }
+    const area = document.createElement("textarea");
+    area.value = text;
+    area.className = "unseen";
+    document.body.append(area);
+    area.select();
+    const copied = document.execCommand("copy");
+    area.remove();
+    return copied;
+  };
+  document.addEventListener("click", async (event) => {
+    const copy = event.target.closest("button.copy");
+    if (!copy) return;
+    const copied = await copyText(copy.closest(".copyable").querySelector("code, pre").textContent);
+    copy.textContent = copied ? "Copied" : "Not copied";
+    setTimeout(() => { copy.textContent = "Copy"; }, 1500);
+  });
 
   const put = (id, html) => {
     const place = document.getElementById(id);

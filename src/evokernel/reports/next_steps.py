@@ -1,0 +1,76 @@
+"""The commands that a user can type next, for a run, a task or a memory item."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from evokernel.core.config import RunConfig
+from evokernel.reports.metrics import TaskResult
+from evokernel.reports.run_state import RunState
+
+ENDED_EARLY = ("interrupted", "stopped", "failed", "killed", "unfinished")
+FIXES = {
+    "failed": "Fix the error above, then resume",
+    "killed": "Resume where it ended",
+    "stopped": "Raise the limit, then resume",
+    "unfinished": "Start or resume",
+}
+
+
+class NextStep(NamedTuple):
+    """A command and its purpose."""
+
+    purpose: str
+    command: str
+
+
+def quote_command(*words: object) -> str:
+    """Return a command line that a shell can run."""
+    return shlex.join(["evokernel", *map(str, words)])
+
+
+def run_steps(folder: Path, config: RunConfig, state: RunState, results: Sequence[TaskResult]) -> list[NextStep]:
+    """Return the commands for a run: resume it or give it more attempts, export its kernels, print its tables."""
+    steps = []
+    if state.name in ENDED_EARLY:
+        steps.append(NextStep(FIXES.get(state.name, "Resume"), quote_command("resume", folder)))
+    if state.name in ("finished", "unsolved"):
+        steps.append(NextStep("More attempts", quote_command("resume", folder, "--budget", 2 * config.budget)))
+    if any(result.is_solved for result in results):
+        steps.append(NextStep("Export the best kernels", quote_command("export", folder)))
+    if any(result.attempts for result in results):
+        steps.append(NextStep("Tables and report", quote_command("report", folder)))
+        steps.append(NextStep("Pages to share", quote_command("web", "--export", folder, f"{folder.name}-pages")))
+    return steps
+
+
+def task_steps(folder: Path, config: RunConfig, result: TaskResult, kernel_files: Sequence[str]) -> list[NextStep]:
+    """Return the commands for a task: show it, export its best kernel, verify a downloaded kernel."""
+    task, backend = result.task.id, config.plugin_name("backend")
+    steps = [NextStep("Show the task", quote_command("tasks", "show", task, "--backend", backend))]
+    if result.is_solved:
+        steps.append(NextStep("Export its best kernel", quote_command("export", folder, "--task", task)))
+    if len(kernel_files) == 1:
+        command = quote_command("verify", kernel_files[0], "--task", task, "--backend", backend)
+        steps.append(NextStep("Verify the downloaded kernel", command))
+    return steps
+
+
+def item_steps(id: str, bank: object) -> list[NextStep]:
+    """Return the commands for a memory item: show it, and revoke it with everything derived from it."""
+    return [
+        NextStep("Show it in the terminal", quote_command("memory", "show", id, "--memory", bank)),
+        NextStep("See what revoking it would remove", quote_command("memory", "revoke", id, "--memory", bank, "--dry-run")),
+    ]
+
+
+def bank_steps(bank: object) -> list[NextStep]:
+    """Return the commands for a memory bank: figures, export, consolidation."""
+    return [
+        NextStep("Main figures", quote_command("memory", "stats", "--memory", bank)),
+        NextStep("Export it as a pack", quote_command("memory", "export", "pack.jsonl", "--memory", bank)),
+        NextStep("See what consolidating would merge", quote_command("memory", "consolidate", "--memory", bank, "--dry-run")),
+    ]
