@@ -83,7 +83,7 @@ class Progress:
                 self.failure_counts[attempt.outcome.failure.reason or attempt.outcome.failure.gate] += 1
             line = self.task_progress[attempt.task]
             line.add_attempt(attempt)
-            if attempt.outcome.feasible and self.config.stop_when == "feasible":
+            if attempt.candidate.is_unsupported or (attempt.outcome.feasible and self.config.stop_when == "feasible"):
                 self.total_attempts -= max(0, self.config.budget - line.attempt_count)
             return line
 
