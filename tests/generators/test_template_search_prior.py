@@ -19,6 +19,8 @@ from evokernel.generators.template_search.stage_planner import FUSION_MODES
 from evokernel.tasks.loader import load_tasks
 
 DRAFT = Context(stage=Stage.DRAFT)
+SIZES = ("rows", "cols", "chunk", "lanes", "algorithm", "view")
+"""Decisions for which a dialect may choose the option by the sizes of a stage."""
 TAIL = Decision("tail", ("scalar", "masked", "assume"))
 
 
@@ -65,7 +67,21 @@ def test_first_draft_takes_the_options_to_try_first(backend):
             for name, option in choice.items():
                 assert option not in prior.wrong[""].get(name, ()) or name in prior.wrong.get(family, {})
                 first = prior.start.get(family, {}).get(name) or prior.start[""].get(name)
-                assert not first or option in first
+                assert not first or option in first or name in SIZES
+
+
+@pytest.mark.parametrize(
+    ("task", "family", "expected"),
+    [
+        ("starter/softmax", "row", {"algorithm": "whole", "rows": "128"}),
+        ("starter/matmul", "matmul", {"left": "mk", "right": "kn", "rows": "128", "cols": "256", "chunk": "all"}),
+        ("starter/linear_gelu", "matmul", {"right": "nk"}),
+    ],
+)
+def test_blocks_of_the_first_draft_follow_from_the_sizes(task, family, expected):
+    code = TemplateSearch("pallas").write(State(task=load_tasks(task)[0]), DRAFT).candidate.code
+    choices = [choice for name, choice in read_decisions(code, get_dialect("pallas").hints) if name == family]
+    assert [{name: choice[name] for name in expected} for choice in choices] == [expected]
 
 
 def test_wrong_options_are_never_drawn_but_with_a_uniform_prior():
