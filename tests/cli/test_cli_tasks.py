@@ -62,7 +62,15 @@ def test_show_prints_the_requirements_of_a_task(call: Call) -> None:
     assert record["reduction_length"] > 1
     assert record["peak_bytes"] >= record["bytes"] / 2
     assert set(record["families"]) >= {"matmul", "activation"}
-    assert "sums of up to" in call("tasks", "show", "level2/linear_relu_divide", "--backend", "cpp").out
+    shown = call("tasks", "show", "level2/linear_relu_divide", "--backend", "cpp").out
+    assert "sums of up to" in shown
+    assert "of memory (estimate) and lets a kernel run for 60 s" in shown
+
+
+def test_memory_of_a_verification_in_parts_does_not_grow_with_the_inputs(call: Call) -> None:
+    (whole,) = call("tasks", "show", "level1/hardtanh", "--backend", "cpp", "--size", "full", "--json").json
+    (in_parts,) = call("tasks", "show", "level1/hardtanh", "--backend", "ascendc", "--size", "full", "--json").json
+    assert in_parts["verification_bytes"] < whole["bytes"] < whole["verification_bytes"]
 
 
 @pytest.mark.slow(one_in=5)

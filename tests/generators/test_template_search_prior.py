@@ -15,9 +15,12 @@ from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.prior import Prior, load_prior
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import build_search_space
+from evokernel.generators.template_search.stage_planner import FUSION_MODES
 from evokernel.tasks.loader import load_tasks
 
 DRAFT = Context(stage=Stage.DRAFT)
+SIZES = ("rows", "cols", "chunk", "lanes", "algorithm", "view")
+"""Decisions for which a dialect may choose the option by the sizes of a stage."""
 TAIL = Decision("tail", ("scalar", "masked", "assume"))
 
 
@@ -36,15 +39,16 @@ def test_all_options_stay_if_all_are_wrong():
 @pytest.mark.parametrize("backend", list_dialects())
 def test_prior_names_only_decisions_and_options_that_exist(backend):
     dialect = get_dialect(backend)
-    decisions = {"kernel": dialect.kernel_decisions} | {name: template.decisions for name, template in dialect.templates.items()}
+    fuse = Decision("fuse", FUSION_MODES)
+    decisions = {"kernel": (fuse, *dialect.kernel_decisions)} | {name: template.decisions for name, template in dialect.templates.items()}
     prior = load_prior(dialect.folder)
     for table in (prior.wrong, prior.start):
         for family, entries in table.items():
             known = decisions[family] if family else [d for group in decisions.values() for d in group]
             for name, options in entries.items():
                 all_options = {option for d in known if d.name == name for option in d.options}
+                assert all_options, (family, name)
                 assert set(options) <= all_options, (family, name, options)
-                assert all_options or name == "fuse", (family, name)
 
 
 def test_unknown_prior_is_refused():
@@ -63,7 +67,21 @@ def test_first_draft_takes_the_options_to_try_first(backend):
             for name, option in choice.items():
                 assert option not in prior.wrong[""].get(name, ()) or name in prior.wrong.get(family, {})
                 first = prior.start.get(family, {}).get(name) or prior.start[""].get(name)
-                assert not first or option in first
+                assert not first or option in first or name in SIZES
+
+
+@pytest.mark.parametrize(
+    ("task", "family", "expected"),
+    [
+        ("starter/softmax", "row", {"algorithm": "whole", "rows": "128"}),
+        ("starter/matmul", "matmul", {"left": "mk", "right": "kn", "rows": "128", "cols": "256", "chunk": "all"}),
+        ("starter/linear_gelu", "matmul", {"right": "nk"}),
+    ],
+)
+def test_blocks_of_the_first_draft_follow_from_the_sizes(task, family, expected):
+    code = TemplateSearch("pallas").write(State(task=load_tasks(task)[0]), DRAFT).candidate.code
+    choices = [choice for name, choice in read_decisions(code, get_dialect("pallas").hints) if name == family]
+    assert [{name: choice[name] for name in expected} for choice in choices] == [expected]
 
 
 def test_wrong_options_are_never_drawn_but_with_a_uniform_prior():

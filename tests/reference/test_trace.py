@@ -42,6 +42,24 @@ def test_each_constant_changes_separately_in_some_size():
     assert any(r == rows[1] and c != columns[1] for r, c in zip(rows, columns))
 
 
+def test_constants_that_only_work_together_change_together():
+    text = "import torch\nimport torch.nn as nn\n\n\nclass Model(nn.Module):\n    def forward(self, x, y, w):\n"
+    text += "        return (x + y) * torch.cat((w, w), -1)\n\n\ndef get_inputs():\n"
+    text += "    return [torch.randn(24, 24), torch.randn(24, 24), torch.randn(12)]\n\n\ndef get_init_inputs():\n    return []\n"
+    program = load_program(text, "task.py", tuple((f"get_inputs[{i}]", 0) for i in range(5)))
+    x, y, w = (tuple(extent.values for extent in argument.shape) for argument in program.arguments)
+    assert x == y
+    assert x[1] == tuple(2 * n for n in w[0])
+    assert (24, 48) in zip(*x)
+    assert (48, 24) in zip(*x)
+
+
+def test_sizes_at_which_the_reference_raises_print_nothing(capfd):
+    program = trace_forward("        return x + y", "torch.randn(A, B), torch.randn(24, B)", "x, y", head="# silent\n")
+    assert program.sizes == 1
+    assert capfd.readouterr() == ("", "")
+
+
 def test_parameters_have_the_names_of_the_signature():
     part = "class Part(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = nn.Linear(B, 3)\n"
     part += "        self.shift = torch.ones(3)\n    def forward(self, x):\n        return self.inner(x) + self.shift\n\n\n"

@@ -294,9 +294,12 @@ def format_tensor(tensor: Tensor) -> str:
 
 def task_record(task: Task, backend: str) -> dict[str, Any]:
     """What `tasks show` prints about a task. The hidden size is left out."""
+    from evokernel.core.memory_limits import estimate_memory_bytes
     from evokernel.core.numeric_contract import numeric_contract
     from evokernel.core.plugins import make_plugin
+    from evokernel.core.records import Job
 
+    plugin = make_plugin("backend", backend)
     return {
         "task": task.id,
         "category": task.category,
@@ -311,10 +314,12 @@ def task_record(task: Task, backend: str) -> dict[str, Any]:
         "flops": task.work.flops,
         "bytes": task.work.bytes,
         "peak_bytes": task.work.peak_bytes,
+        "verification_bytes": estimate_memory_bytes(task, in_parts=plugin.capabilities.can_run_parts),
+        "timeout_s": Job.model_fields["timeout_s"].default,
         **numeric_contract(task)._asdict(),
         "tags": list(task.tags),
         "backend": backend,
-        "entry_point": make_plugin("backend", backend).entry_point(task),
+        "entry_point": plugin.entry_point(task),
         "source": task.source,
     }
 
@@ -348,6 +353,11 @@ def format_task(record: dict[str, Any]) -> str:
             "timed as above" + ("" if "fixed-size" in record["tags"] else f"{smaller_sizes}; and a hidden size"),
         ),
         ("work", f"{record['flops'] / 1e6:.3g} Mflop, {format_bytes(record['bytes'])} moved at minimum"),
+        (
+            "verifying",
+            f"takes about {format_bytes(record['verification_bytes'])} of memory (estimate) and lets a kernel run for "
+            f"{record['timeout_s']:g} s in all (timeout_s), however large the timed size is",
+        ),
         ("tolerance", f"|got - expected| <= {record['atol']:g} * rms(expected) + {record['rtol']:g} * |expected|; integers exact"),
         ("numbers", f"{sums}{'; equal inputs must give equal bits' if record['deterministic'] else ''}"),
         *(("note", text) for text in explain_tags(record["tags"])),

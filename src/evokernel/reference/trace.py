@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import logging
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -21,6 +24,8 @@ from evokernel.reference.module import Reference, Sample, TaskFileErrors
 from evokernel.reference.program import Argument, Program, SizeDependent, Step, ValueRef
 
 MAX_SIZES = 18
+MAX_LINKED_TRIALS = 60
+"""How many sets of constants are tried to find those that only work if they change together."""
 IGNORED_SETTINGS = ("device", "layout", "memory_format", "pin_memory", "generator", "implicit")
 """Keyword arguments that do not influence the result."""
 
@@ -28,47 +33,105 @@ IGNORED_SETTINGS = ("device", "layout", "memory_format", "pin_memory", "generato
 def trace_program(source: str, name: str, small: Mapping[str, int]) -> Program:
     """Trace a reference at its own size, at the checking size, and with each variable constant changed separately.
 
-    Sizes at which the reference raises are skipped. Held-out sizes are never traced, because generators must not know them.
+    Constants that only work together, such as the width of an input and of its weight, change together. Sizes at which the reference
+    raises are skipped. Held-out sizes are never traced, because generators must not know them.
     """
     try:
         programs = [trace_at_size(source, name, {})]
     except UserError as error:
         return Program(unsupported_reason=f"a forward method that cannot be traced ({error})")
-    for overrides in sizes_to_trace(source, small):
-        try:
-            other = trace_at_size(source, name, overrides)
-        except UserError:
+    structure = program_structure(programs[0])
+    constants = find_constants(ast.parse(source))
+    checking_size = {key: value or constants[key] for key, value in small.items() if key in constants}
+    stuck = set(checking_size)
+    for overrides in sizes_to_trace(checking_size):
+        other = try_size(source, name, overrides)
+        if other is None:
             continue
-        if program_structure(other) != program_structure(programs[0]):
+        stuck -= {key for key, value in overrides.items() if value != checking_size[key]}
+        if program_structure(other) != structure:
             return Program(unsupported_reason="steps that depend on the size")
         programs.append(other)
+    trace = partial(try_size, source, name)
+    linked = find_linked_sizes({key: value for key, value in checking_size.items() if key in stuck}, checking_size, trace)
+    programs += [program for program in linked if program_structure(program) == structure]
     try:
         return merge_programs(programs)
     except UserError as error:
         return Program(unsupported_reason=str(error))
 
 
-def sizes_to_trace(source: str, small: Mapping[str, int]) -> list[dict[str, int]]:
+def sizes_to_trace(checking_size: Mapping[str, int]) -> list[dict[str, int]]:
     """Return the checking size, then variants of it with one constant doubled or increased by one."""
-    constants = find_constants(ast.parse(source))
-    checking_size = {key: value or constants[key] for key, value in small.items() if key in constants}
     alone = [
-        checking_size | {key: new_value}
+        {**checking_size, key: new_value}
         for one in (False, True)
         for key, value in checking_size.items()
         for new_value in [value + 1 if one else 2 * value]
     ]
-    return [checking_size, *alone][:MAX_SIZES] if checking_size else []
+    return [dict(checking_size), *alone][:MAX_SIZES] if checking_size else []
+
+
+def find_linked_sizes(
+    stuck: Mapping[str, int], checking_size: Mapping[str, int], trace: Callable[[dict[str, int]], Program | None]
+) -> Iterator[Program]:
+    """Yield programs of sizes in which a few constants change together, none of which can change alone: doubled, and increased by one."""
+    remaining, tried = dict(stuck), set[tuple[str, ...]]()
+    for candidate in candidate_links(stuck):
+        keys = tuple(key for key in candidate if key in remaining)
+        if len(keys) < 2 or keys in tried or len(tried) >= MAX_LINKED_TRIALS:
+            continue
+        tried.add(keys)
+        base = min(remaining[key] for key in keys)
+        variants = ({key: remaining[key] // base * new for key in keys} for new in (2 * base, base + 1))
+        programs = [program for variant in variants if (program := trace({**checking_size, **variant})) is not None]
+        if programs:
+            remaining = {key: value for key, value in remaining.items() if key not in keys}
+            yield from programs
+
+
+def candidate_links(sizes: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
+    """Yield sets of constants that may have to change together: equal ones, few before many, then all multiples of one of them."""
+    equal = [[key for key, value in sizes.items() if value == size] for size in dict.fromkeys(sizes.values())]
+    for count in range(2, max((len(keys) for keys in equal), default=0) + 1):
+        for keys in equal:
+            yield from combinations(keys, count)
+    for size in sorted(set(sizes.values())):
+        multiples = tuple(key for key, value in sizes.items() if value % size == 0)
+        yield from (
+            tuple(key for key in multiples if sizes[key] in (size, other)) for other in dict.fromkeys(sizes.values()) if other > size
+        )
+        yield multiples
+
+
+def try_size(source: str, name: str, overrides: Mapping[str, int]) -> Program | None:
+    """Trace the program at one size; None if the reference raises there."""
+    try:
+        return trace_at_size(source, name, overrides)
+    except UserError:
+        return None
 
 
 def trace_at_size(source: str, name: str, overrides: Mapping[str, int]) -> Program:
     """Trace the program at one size, with plain numbers. It uses real values only if shapes do not suffice."""
     reference = Reference(source, name, overrides)
+    with without_fake_tensor_log():
+        try:
+            with torch.device("meta"):
+                return trace_call(name, reference.sample(0), "real")
+        except UserError:
+            return trace_call(name, reference.sample(0), "fake")
+
+
+@contextmanager
+def without_fake_tensor_log() -> Iterator[None]:
+    """Keep torch from printing the traceback of every size at which the reference raises."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
     try:
-        with torch.device("meta"):
-            return trace_call(name, reference.sample(0), "real")
-    except UserError:
-        return trace_call(name, reference.sample(0), "fake")
+        yield
+    finally:
+        log.disabled = before
 
 
 def trace_call(name: str, sample: Sample, mode: str) -> Program:

@@ -82,7 +82,7 @@ def test_formula_of_products_is_that_of_the_simulator(workdir: Path, start: str)
         assert ran.us == pytest.approx(evaluated.us + reads_the_tiling)
 
 
-GROUPS = ("scalar", "buffers", "tile", "blocks", "bandwidth", "L2 bypass", "banks", "alignment", "softmax", "sum")
+GROUPS = ("scalar", "buffers", "tile", "blocks", "bandwidth", "L2 bypass", "banks", "alignment", "strips", "softmax", "sum")
 
 
 @pytest.mark.slow(one_in=5)

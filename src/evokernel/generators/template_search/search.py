@@ -143,9 +143,14 @@ class DecisionSearch:
         for decision in group.decisions:
             if decision.name not in choice and decision.when(choice):
                 options = self.prior.list_right_options(group.family, decision)
-                option = fixed.get(decision.name, "") or (self.prior.find_start(group.family, decision) if prefers_start else "")
+                option = fixed.get(decision.name, "") or (self.find_first_option(group, decision, choice) if prefers_start else "")
                 choice[decision.name] = option if option in options else self.sample_option(group.family, decision.name, options)
         return choice
+
+    def find_first_option(self, group: DecisionGroup, decision: Decision, choice: Choice) -> str:
+        """The option to try first: the one that suits the sizes, or else the prior's."""
+        option = group.fit_option(decision, choice)
+        return option if option in decision.options else self.prior.find_start(group.family, decision)
 
     def sample_option(self, family: str, name: str, options: Sequence[str]) -> str:
         """An option sampled by score, with a uniform share."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from evokernel.core.records import Signature, Task
 from evokernel.generators.template_search.decisions import Choice, Decision
@@ -23,6 +24,8 @@ class DecisionGroup:
 
     family: str
     decisions: tuple[Decision, ...]
+    fit_option: Callable[[Decision, Choice], str] = lambda decision, choice: ""
+    """The option that suits the sizes, given earlier choices; empty if the sizes say nothing."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class SearchSpace:
         groups = []
         for stage in self.select_plan(kernel_choice).stages:
             family, description = stage.pattern.family, self.dialect.describe(stage.pattern)
-            groups.append(DecisionGroup(family, applicable_decisions(self.dialect.templates[family].decisions, description.traits)))
+            decisions = applicable_decisions(self.dialect.templates[family].decisions, description.traits)
+            groups.append(DecisionGroup(family, decisions, partial(self.dialect.fit_option, stage)))
         return groups
 
     def render_kernel(self, decisions: KernelDecisions) -> str:

@@ -67,6 +67,8 @@ class Dialect:
     """Further variables of every stage's template."""
     kernel_decisions: tuple[Decision, ...] = ()
     """Decisions about the complete kernel."""
+    fit_option: Callable[[Stage, Decision, Choice], str] = lambda stage, decision, choice: ""
+    """The option of a decision that suits a stage's sizes, given earlier choices; empty if the prior's option for any size is as good."""
     keeps_blank_lines: bool = False
     """Whether blank lines of the templates are kept, several in a row as one."""
 

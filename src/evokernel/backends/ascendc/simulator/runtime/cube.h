@@ -23,6 +23,18 @@ template <typename T> inline AscendC::LocalTensor<T> shifted(const AscendC::Loca
 
 // ---- global memory to L1, row by row into strips
 
+// One matrix of the copy. As in the library's own copies, a row takes a minimum of cycles, and rows at odd addresses are slow.
+template <typename T>
+inline Traffic matrixTraffic(const AscendC::GlobalTensor<T>& src, const AscendC::Nd2NzParams& by, int64_t matrix) {
+  const Chip& c = chip();
+  uint64_t length = uint64_t(by.dValue) * sizeof(T), pitch = uint64_t(by.srcDValue) * sizeof(T);
+  Traffic rows = src.rows(by.nValue, length, pitch - length);
+  rows.offset += uint64_t(matrix) * by.srcNdMatrixStride * sizeof(T);
+  bool isAligned = rows.offset % BLOCK == 0 && (by.nValue == 1 || pitch % BLOCK == 0);
+  rows.rowCycles = std::max(c.matmul_row, double(length) / (isAligned ? c.matmul_bytes_per_cycle : c.matmul_odd_bytes_per_cycle));
+  return rows;
+}
+
 template <typename T>
 inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src, const AscendC::Nd2NzParams& by) {
   const char* what = "DataCopy ND to NZ";
@@ -30,8 +42,8 @@ inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTenso
   if (by.nValue == 0 || by.nValue > 16384) reportViolation("E-CUBE-PARAMS", "%s: nValue %u is outside 1..16384", what, by.nValue);
   if (!by.ndNum || !by.dValue) endRun("E-CUBE-PARAMS", "%s: ndNum is %u and dValue is %u; both must be above 0", what, by.ndNum, by.dValue);
   int64_t strips = (by.dValue + STRIP - 1) / STRIP;
-  core->move(MTE2, double(by.ndNum) * by.nValue * by.dValue * sizeof(T), src.aligned());
-  for (int64_t matrix = 0; matrix < by.ndNum; matrix++)
+  for (int64_t matrix = 0; matrix < by.ndNum; matrix++) {
+    core->move(MTE2, matrixTraffic(src, by, matrix));
     for (int64_t row = 0; row < by.nValue; row++) {
       int64_t from = matrix * by.srcNdMatrixStride + row * by.srcDValue;
       src.check(from * int64_t(sizeof(T)), uint64_t(by.dValue) * sizeof(T), what);
@@ -46,6 +58,7 @@ inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTenso
         }
       }
     }
+  }
 }
 
 // ---- L1 to L0A and L0B
@@ -81,7 +94,9 @@ template <typename T>
 inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTensor<T>& src, const AscendC::LoadData2DParams& by) {
   const char* what = "LoadData";
   onCube(what);
-  core->move(MTE2, double(by.repeatTimes) * FRACTAL, src.aligned());
+  Traffic fractals = src.rows(by.repeatTimes, FRACTAL, uint64_t(by.srcStride) * FRACTAL - FRACTAL);
+  fractals.offset += uint64_t(by.startIndex) * FRACTAL;
+  core->move(MTE2, fractals);
   for (int64_t i = 0; i < by.repeatTimes; i++) {
     int64_t skip = (int64_t(by.startIndex) + i * by.srcStride) * FRACTAL;
     src.check(skip, FRACTAL, what);

@@ -113,7 +113,9 @@ void Core::move(int pipe, const Traffic& rows) {
   hbmPort += slower * outside / run.hbmRate;
   l2Port += slower * bytes / run.l2Rate;
   double stream = slower * (std::max(0.0, bytes - outside) / c.longCopyRate() + outside / c.core_hbm_bytes_per_cycle);
-  double alone = std::max(slower * c.copy(bytes), outside > 0 ? latency + stream : 0.0);
+  double alone = std::max(slower * c.copy(bytes), outside > 0 ? latency + stream : 0.0), conversion = rows.rowCycles * double(rows.count);
+  stream = std::max(stream, conversion);
+  if (conversion > 0) alone = std::max(alone, latency + conversion);
   double end = std::max({start + alone, hbmPort, l2Port, late[pipe]});
   counts.busy[pipe] += end - std::max(start, std::min(late[pipe], end));
   counts.copies++;

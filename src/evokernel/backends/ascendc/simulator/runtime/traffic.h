@@ -9,6 +9,7 @@ struct Region;
 struct Traffic {  // the range of one copy in global memory, in bytes from the start of an argument
   const Region* region = nullptr;
   uint64_t offset = 0, count = 1, length = 0, pitch = 0;
+  double rowCycles = 0;  // minimum cycles of a row, if it is converted on the way
   double bytes() const { return double(count) * double(length); }
 };
 

@@ -1,0 +1,209 @@
+"""Options that suit the sizes of a stage: blocks large enough to hide the latency of copies, and small enough for VMEM and for overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, prod
+
+from evokernel.generators.template_search.decisions import Choice, Decision
+from evokernel.generators.template_search.graph import Num
+from evokernel.generators.template_search.patterns import KernelPattern
+from evokernel.generators.template_search.stage_planner import Stage
+
+LANES, SUBLANES, FLOAT_BYTES = 128, 8, 4
+BLOCK_BYTES = 1 << 20
+"""Largest block of one array."""
+LEAST_BYTES = 128 << 10
+"""Blocks of fewer bytes do not hide the latency of copies: fewer steps are better."""
+ROW_BYTES = 1 << 19
+"""Rows above this size come in chunks."""
+MOST_K = 2048
+"""Longest sum of a product that one step computes."""
+STEPS = 4
+"""Grid steps that overlap copies with work."""
+
+
+def fit_option(stage: Stage, decision: Decision, choice: Choice) -> str:
+    """The option of a decision that suits the stage at bench size, given earlier choices; empty if the sizes do not matter."""
+    if decision.name == "through":
+        return "kernel" if stage.out.is_output else "nothing"
+    rule = RULES.get((stage.pattern.family, decision.name))
+    return rule(stage.pattern, decision.options, choice) if rule else ""
+
+
+def extent_of(numbers: Sequence[Num]) -> int:
+    """The product of some extents at bench size."""
+    return int(prod(n.value for n in numbers))
+
+
+def padded_bytes(cols: int) -> int:
+    """Bytes of a row of float32 elements in VMEM, whose lanes are padded."""
+    return ceil(cols / LANES) * LANES * FLOAT_BYTES
+
+
+def largest_option(options: Sequence[str], limit: float) -> str:
+    """The largest number among the options that does not exceed a limit, or else the smallest one."""
+    numbers = sorted(int(o) for o in options if o.isdigit())
+    return str(max((n for n in numbers if n <= limit), default=numbers[0])) if numbers else ""
+
+
+def covering_option(options: Sequence[str], extent: int, limit: float) -> str:
+    """The smallest number among the options that covers an extent, up to a limit."""
+    numbers = sorted(int(o) for o in options if o.isdigit() and int(o) <= limit) or [min(int(o) for o in options if o.isdigit())]
+    return str(next((n for n in numbers if n >= extent), numbers[-1]))
+
+
+def count_rows(rows: int, row_bytes: int) -> float:
+    """How many rows a block should have: a quarter of them, within the limits of a block."""
+    least, most = LEAST_BYTES / row_bytes, BLOCK_BYTES / row_bytes
+    return max(SUBLANES, min(most, max(least, rows / STEPS)))
+
+
+def row_sizes(pattern: KernelPattern) -> tuple[int, int]:
+    """Rows and columns of a stage: the columns are the reduced loops, or else the last axis."""
+    reduced = [a.extent for a in pattern.axes if a.is_reduced]
+    if reduced:
+        return extent_of([a.extent for a in pattern.axes if not a.is_reduced]), extent_of(reduced)
+    if len(pattern.axes) > 1:
+        return extent_of([a.extent for a in pattern.axes[:-1]]), extent_of([pattern.axes[-1].extent])
+    shape = pattern.root.shape
+    return extent_of(shape[:-1]), extent_of(shape[-1:])
+
+
+def fit_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Rows of a block that holds complete rows, or a chunk or tile of them."""
+    rows, cols = row_sizes(pattern)
+    if choice.get("view") == "nest":
+        return fit_nest_rows(pattern, options)
+    if rows == 1 and all(a.is_reduced for a in pattern.axes) and "lanes" not in choice:
+        cols = LANES * SUBLANES  # all elements in rows of lanes, whose number is decided later
+        rows = extent_of([a.extent for a in pattern.axes]) // cols
+    if choice.get("view") == "flat":
+        rows, cols = rows * cols // int(choice["width"]), int(choice["width"])
+    if choice.get("algorithm") == "chunks":
+        cols = min(cols, 512)
+    if choice.get("cols", "all") not in ("all", ""):
+        cols = min(cols, int(choice["cols"]))
+    return largest_option(options, count_rows(rows, padded_bytes(cols)))
+
+
+def fit_nest_rows(pattern: KernelPattern, options: Sequence[str]) -> str:
+    """Steps of the loop before the first reduced one that a block of a nest holds; whole registers if that loop is in sublanes."""
+    kept = [i for i, a in enumerate(pattern.axes) if not a.is_reduced and i < len(pattern.axes) - 1]
+    inner = extent_of([a.extent for a in pattern.axes[kept[-1] + 1 :]]) * FLOAT_BYTES if kept else BLOCK_BYTES
+    outer = extent_of([pattern.axes[kept[-1]].extent]) if kept else 1
+    least = SUBLANES if pattern.axes[-1].is_reduced else 1
+    return largest_option(options, max(least, min(BLOCK_BYTES / inner, outer / STEPS)))
+
+
+def fit_map_cols(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """All columns if a block of eight rows is small enough."""
+    return "all" if padded_bytes(row_sizes(pattern)[1]) * SUBLANES <= BLOCK_BYTES else "512"
+
+
+def fit_reduction(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Complete rows if they fit, otherwise chunks."""
+    return "whole" if padded_bytes(row_sizes(pattern)[1]) <= ROW_BYTES else "chunks"
+
+
+def fit_view(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Of reductions: the loops as they are if rows would have to be transposed and several blocks of the nest fit."""
+    loops = [a.is_reduced for a in pattern.axes]
+    if "nest" not in options:
+        return "rows" if "rows" in options else ""
+    inner = extent_of([a.extent for a in pattern.axes[loops.index(True) :]]) * FLOAT_BYTES
+    return "nest" if not loops[-1] and inner <= 2 * BLOCK_BYTES else "rows"
+
+
+def fit_nest_lanes(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Lanes of a block of a nest: as many as there are."""
+    if not any(not a.is_reduced for a in pattern.axes):
+        return covering_option(options, extent_of(pattern.main_nodes[0].args[0].shape[-1:]), 1024)
+    return covering_option(options, extent_of([pattern.axes[-1].extent]), 1024)
+
+
+def fit_chunk(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """The largest chunk."""
+    return largest_option(options, 2048)
+
+
+def product_sizes(pattern: KernelPattern) -> tuple[int, int, int]:
+    """Rows, columns and length of the sums of a product."""
+    (main,) = pattern.main_nodes
+    return extent_of([pattern.axes[1].extent]), extent_of([pattern.axes[2].extent]), extent_of(main.args[0].shape[-1:])
+
+
+def fit_left(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """The left factor as it is stored."""
+    return "mk" if pattern.in_order[0] else "km"
+
+
+def fit_right(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """The right factor as it is stored."""
+    return "kn" if pattern.in_order[1] else "nk"
+
+
+def is_batched(pattern: KernelPattern) -> bool:
+    """Whether both factors of a product have batches."""
+    return len(pattern.tensors[1].shape) > 2
+
+
+def fit_product_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Rows of a product's block: all of a small matrix; otherwise at least two blocks, of 512 rows at most."""
+    m, _, k = product_sizes(pattern)
+    if is_batched(pattern):
+        return "all" if m <= 512 else "128"
+    least = SUBLANES * 4 if choice.get("left") == "mk" else LANES
+    most = 512 if min(k, MOST_K) * 512 * FLOAT_BYTES <= 2 * BLOCK_BYTES else 256
+    return largest_option(options, max(least, min(most, ceil(m / 2))))
+
+
+def fit_product_cols(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Columns of a product's block."""
+    _, n, k = product_sizes(pattern)
+    if is_batched(pattern):
+        return "all" if n <= 512 else "256"
+    return covering_option(options, n, 512 if min(k, MOST_K) * 512 * FLOAT_BYTES <= 2 * BLOCK_BYTES else 256)
+
+
+def fit_product_chunk(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """The complete sum if its blocks fit, otherwise chunks of it."""
+    return "all" if product_sizes(pattern)[2] <= MOST_K else "512"
+
+
+def fit_product_batch(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Matrices of a batch in one block."""
+    m, n, k = product_sizes(pattern)
+    matrix = max(m, k) * padded_bytes(max(n, k))
+    return largest_option(options, max(1.0, min(BLOCK_BYTES / matrix, extent_of([pattern.axes[0].extent]) / 2, 8.0)))
+
+
+def fit_product_loop(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Few matrices one after the other, many at once, which compiles faster."""
+    return "unrolled" if int(choice["batch"]) <= 4 else "together"
+
+
+def fit_attention_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Queries of a block: all of them if there are few."""
+    return covering_option(options, extent_of(pattern.tensors[0].shape[-2:-1]), 256)
+
+
+def fit_attention_batch(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Heads of a block."""
+    q, key, _ = pattern.tensors
+    scores = extent_of(q.shape[-2:-1]) * padded_bytes(extent_of(key.shape[-2:-1]))
+    return largest_option(options, max(1.0, min(BLOCK_BYTES / scores, extent_of(q.shape[:-2]) / 2)))
+
+
+RULES = {
+    **{(family, "rows"): fit_rows for family in ("map", "row", "argreduce", "crossentropy")},
+    ("reduce", "rows"): fit_rows, ("map", "cols"): fit_map_cols,
+    ("reduce", "algorithm"): fit_reduction, ("row", "algorithm"): fit_reduction,
+    ("reduce", "view"): fit_view, ("row", "view"): fit_view, ("reduce", "lanes"): fit_nest_lanes, ("row", "lanes"): fit_nest_lanes,
+    ("reduce", "chunk"): fit_chunk, ("row", "chunk"): fit_chunk,
+    ("matmul", "left"): fit_left, ("matmul", "right"): fit_right, ("matmul", "rows"): fit_product_rows,
+    ("matmul", "cols"): fit_product_cols, ("matmul", "chunk"): fit_product_chunk, ("matmul", "batch"): fit_product_batch,
+    ("matmul", "loop"): fit_product_loop,
+    ("attention", "rows"): fit_attention_rows, ("attention", "batch"): fit_attention_batch,
+}  # fmt: skip
+"""Rules by kernel family and decision."""
