@@ -11,10 +11,12 @@ import sampling
 import tiers
 from hypothesis import HealthCheck, settings
 
+from evokernel.cli import heartbeat
 from evokernel.core import paths
 
 os.environ["EVOKERNEL_TOOLS"] = str(paths.tools_folder())
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run in parallel: more threads than processors would slow them down
+heartbeat.QUIET_S = 1e9  # how many lines a command prints must not depend on how fast the machine is
 gc.set_threshold(100_000, 50, 50)  # much stays alive until the end, and a collection looks at all of it
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")  # no test depends on how fast the machine is

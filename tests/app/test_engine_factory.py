@@ -175,3 +175,12 @@ def test_default_is_named_if_no_backend_is_available(monkeypatch):
     disable_backends(monkeypatch, "pallas", "cpp")
     config, reason = factory.choose_working_backend(resolve_config(None))
     assert (config.plugin_name("backend"), reason) == ("pallas", "")
+
+
+def test_generator_suggests_a_budget_and_the_user_overrides_it():
+    config = factory.apply_generator_defaults(cpp())
+    assert (config.budget, config.stop_when) == (5, "gain")
+    assert factory.apply_generator_defaults(cpp("budget=9")).stop_when == "budget"
+    assert factory.apply_generator_defaults(cpp("stop_when=feasible")).budget == RunConfig().budget
+    assert factory.apply_generator_defaults(cpp("min_expected_gain=0.3")).min_expected_gain == 0.3
+    assert factory.apply_generator_defaults(cpp("generator=llm")).budget == RunConfig().budget

@@ -1,10 +1,12 @@
 """The live display, rendered into a string, and the plain one."""
 
 import io
+import time
 
 import sample_run
 from rich.console import Console
 
+from evokernel.cli.heartbeat import Heartbeat
 from evokernel.cli.live_display import LiveDisplay
 from evokernel.cli.progress import PlainDisplay, Progress, describe_outcome
 from evokernel.core.config import RunConfig
@@ -84,3 +86,56 @@ def test_pending_result_is_shown_as_done_and_counts_for_the_estimate() -> None:
     progress.add_attempt(attempts[1])
     assert not progress.task_progress["made/softmax"].has_pending_result
     assert "waiting" in next(line for line in render_display(progress, 24).splitlines() if line.startswith("softmax"))
+
+
+def test_quiet_command_prints_what_it_does() -> None:
+    lines: list[str] = []
+    with Heartbeat(lambda: "waiting", lines.append, quiet_s=0.05):
+        time.sleep(0.2)
+    assert 1 <= len(lines) <= 4
+    lines.clear()
+    with Heartbeat(lambda: "waiting", lines.append, quiet_s=0.3) as heartbeat:
+        for _ in range(8):
+            time.sleep(0.05)
+            heartbeat.touch()
+    assert lines == []
+
+
+def test_plain_display_names_the_tasks_in_flight_while_nothing_finishes() -> None:
+    tasks = [sample_run.make_task(f"op{n}") for n in range(5)]
+    progress = Progress(tasks, RunConfig(budget=3))
+    for task in tasks[:4]:
+        progress.set_phase(task.id, "verify")
+    progress.set_phase("made/op4", "")
+    stream = io.StringIO()
+    with PlainDisplay(progress, stream, quiet_s=0.05):
+        time.sleep(0.15)
+    line = stream.getvalue().splitlines()[0]
+    assert "1 attempt verified" in line
+    assert "verify op0 0 s, verify op1 0 s, verify op2 0 s, 1 more" in line
+
+
+def test_reevaluation_has_its_own_estimate_which_is_never_negative() -> None:
+    tasks, attempts = sample_run.make_sample()
+    progress = Progress(tasks, RunConfig(budget=3))
+    for attempt in attempts:
+        progress.add_attempt(attempt)
+    progress.start_reevaluation(2)
+    assert progress.remaining_s is None
+    progress.add_reevaluation()
+    assert "1 of 2 re-evaluated" in progress.describe_activity()
+    progress.add_reevaluation()
+    progress.add_reevaluation()  # a kernel that failed its re-evaluation is replaced by the next best
+    assert progress.remaining_s == 0
+
+
+def test_total_shrinks_when_a_task_ends_early() -> None:
+    tasks, _ = sample_run.make_sample()
+    progress = Progress(tasks, RunConfig(budget=5, stop_when="gain", min_expected_gain=0.25))
+    progress.add_attempt(sample_run.make_attempt(tasks[0], 0, sample_run.estimated_outcome(50.0)))
+    assert progress.total_attempts == 15
+    refinement = sample_run.make_attempt(tasks[0], 1, sample_run.estimated_outcome(60.0)).model_copy(
+        update={"stage": "refine", "reward": 0.0}
+    )
+    progress.add_attempt(refinement)
+    assert progress.total_attempts == 12

@@ -47,6 +47,14 @@ def choose_working_backend(config: RunConfig) -> tuple[RunConfig, str]:
     return config.model_copy(update={"backend": {"name": FALLBACK_BACKEND}}), reason
 
 
+def apply_generator_defaults(config: RunConfig) -> RunConfig:
+    """Take the generator's `run_defaults` for settings that the user did not choose; a budget that the user chose is spent completely."""
+    if {"budget", "stop_when"} & config.model_fields_set:
+        return config
+    defaults = getattr(find_plugin("generator", config.plugin_name("generator")), "run_defaults", {})
+    return config.model_copy(update={name: value for name, value in defaults.items() if name not in config.model_fields_set})
+
+
 def choose_timed_size(config: RunConfig, file: TaskFile) -> TimedSize:
     """Return the size at which kernels are timed: the user's choice, or else `full` if both the backend and the suite are for it."""
     if config.size != "auto":

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
+from evokernel.core.commands import program_name
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt
@@ -84,7 +85,7 @@ def exit_code(engine: Engine) -> int:
 
 def resume_command(folder: Path) -> str:
     """Return the command line that resumes a run."""
-    return f"evokernel resume {folder}"
+    return f"{program_name()} resume {folder}"
 
 
 @contextmanager

@@ -31,6 +31,7 @@ def command(memory: BankLocation, as_json: bool) -> int:
       evokernel doctor --json
     """
     from evokernel.app.machine_checks import check_machine, default_backends, list_backends, run_backend
+    from evokernel.core.commands import program_name
 
     backends = list_backends()
     checks = check_machine(memory, backends)
@@ -46,4 +47,6 @@ def command(memory: BankLocation, as_json: bool) -> int:
         fallback_note = "" if backend == default_backends()[0] else f", with backend {backend}"
         conclusion = f"cannot work yet: fix {missing[0].name}" if missing else f"can work on this machine{fallback_note}"
         print_text(f"\n'evokernel run' {conclusion}.")
+        if program_name() != "evokernel" and any("pip install" in check.detail for check in checks):
+            print_text("'./dev setup' installs the packages of all backends and executors named above.")
     return 1 if missing else 0

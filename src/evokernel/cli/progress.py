@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from evokernel.cli.heartbeat import Heartbeat
 from evokernel.cli.output import replace_control_characters
 from evokernel.core.config import RunConfig
 from evokernel.core.final_results import FinalResult
@@ -18,13 +19,15 @@ from evokernel.core.state import is_faster, speed_gain
 from evokernel.reports import formatting
 from evokernel.reports.tables import shorten_task_names
 
+MAX_NAMED_TASKS = 3
+"""Tasks in flight that a line of progress names."""
+
 
 @dataclass
 class TaskProgress:
     """The state of one task, as a display shows it."""
 
     name: str
-    attempt_count: int = 0
     stage: str = "draft"
     phase: str = ""
     phase_started_at: float = 0.0
@@ -33,11 +36,17 @@ class TaskProgress:
     best: Attempt | None = None
     is_compiled: bool = False
     last_failure: str = ""
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def attempt_count(self) -> int:
+        """Number of finished attempts."""
+        return len(self.attempts)
 
     def add_attempt(self, attempt: Attempt) -> None:
         """Count a finished attempt."""
         outcome = attempt.outcome
-        self.attempt_count += 1
+        self.attempts.append(attempt)
         self.has_pending_result = False
         self.is_compiled = self.is_compiled or outcome.is_compiled
         self.last_failure = outcome.failure.reason if outcome.failure else ""
@@ -60,6 +69,10 @@ class Progress:
     failure_counts: Counter[str] = field(default_factory=Counter)
     usage: Usage = Usage()
     task_progress: dict[str, TaskProgress] = field(default_factory=dict)
+    reevaluation_count: int = 0
+    """Kernels of the final re-evaluation; 0 before it begins."""
+    finished_reevaluations: int = 0
+    reevaluation_started_at: float = 0.0
     notice: str = ""
 
     def __post_init__(self) -> None:
@@ -83,9 +96,19 @@ class Progress:
                 self.failure_counts[attempt.outcome.failure.reason or attempt.outcome.failure.gate] += 1
             line = self.task_progress[attempt.task]
             line.add_attempt(attempt)
-            if attempt.outcome.feasible and self.config.stop_when == "feasible":
+            if not self.config.remaining_attempts(line.attempts):
                 self.total_attempts -= max(0, self.config.budget - line.attempt_count)
             return line
+
+    def start_reevaluation(self, kernel_count: int) -> None:
+        """Note that the attempts are finished and that this many kernels are verified a second time."""
+        with self._guard:
+            self.reevaluation_count, self.reevaluation_started_at = kernel_count, time.monotonic()
+
+    def add_reevaluation(self) -> None:
+        """Count a finished re-evaluation."""
+        with self._guard:
+            self.finished_reevaluations += 1
 
     def describe_reevaluation(self, final: FinalResult) -> str:
         """A note if the re-evaluation of a best kernel differs from the first verification, else an empty string."""
@@ -110,11 +133,16 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Estimated remaining seconds from the attempt rate of this session, never negative; None before the first attempt."""
+        """Estimated remaining seconds from the rate of this session, never negative; None before the first attempt or re-evaluation."""
+        if self.reevaluation_count:
+            return estimate_remaining_s(
+                time.monotonic() - self.reevaluation_started_at,
+                self.finished_reevaluations,
+                self.reevaluation_count - self.finished_reevaluations,
+            )
         pending_results = sum(line.has_pending_result for line in self.task_progress.values())
         finished = self.finished_attempts - self.resumed_attempts + pending_results
-        remaining = max(0, self.total_attempts - self.finished_attempts - pending_results)
-        return self.elapsed_s / finished * remaining if finished > 0 else None
+        return estimate_remaining_s(self.elapsed_s, finished, self.total_attempts - self.finished_attempts - pending_results)
 
     @property
     def correct_tasks(self) -> int:
@@ -125,6 +153,22 @@ class Progress:
     def compiled_tasks(self) -> int:
         """Number of tasks with a candidate that compiles."""
         return sum(line.is_compiled for line in self.task_progress.values())
+
+    def describe_activity(self) -> str:
+        """What the run is doing: `12 s: 3 attempts verified and waiting for their turn; verify softmax 5 s, write matmul 2 s`."""
+        with self._guard:
+            active = [line for line in self.task_progress.values() if line.phase]
+            pending = sum(line.has_pending_result for line in self.task_progress.values())
+        now = time.monotonic()
+        oldest = sorted(active, key=lambda line: line.phase_started_at)[:MAX_NAMED_TASKS]
+        names = [f"{line.phase} {line.name} {now - line.phase_started_at:.0f} s" for line in oldest]
+        more = [f"{len(active) - len(names)} more"] if len(active) > len(names) else []
+        parts = [
+            f"{self.finished_reevaluations} of {self.reevaluation_count} re-evaluated" if self.reevaluation_count else "",
+            f"{formatting.format_count(pending, 'attempt')} verified, in the queue for learning" if pending else "",
+            ", ".join(names + more),
+        ]
+        return f"   {formatting.format_duration(self.elapsed_s)}: {'; '.join(filter(None, parts)) or 'starting'}"
 
     def failure_summary(self) -> str:
         """Failures so far, by reason."""
@@ -144,19 +188,28 @@ class Progress:
         return f"times: {formatting.clock_label(clocks)}, speed relative to {baseline}"
 
 
-class PlainDisplay:
-    """Prints one line per attempt, and one at the end of each round."""
+def estimate_remaining_s(elapsed_s: float, finished: int, remaining: int) -> float | None:
+    """Remaining seconds at the rate so far, never negative; None if nothing is finished."""
+    return elapsed_s / finished * max(0, remaining) if finished > 0 else None
 
-    def __init__(self, progress: Progress, stream: TextIO) -> None:
+
+class PlainDisplay:
+    """Prints one line per attempt, one at the end of each round, and one whenever there was none for some seconds."""
+
+    def __init__(self, progress: Progress, stream: TextIO, quiet_s: float | None = None) -> None:
         self.progress, self.stream = progress, stream
+        self.heartbeat = Heartbeat(progress.describe_activity, self.write_line, quiet_s)
+        self.guard = threading.Lock()
         self.width = max((len(line.name) for line in progress.task_progress.values()), default=0)
         self.round: int | None = None
         self.summary = ""
 
     def __enter__(self) -> PlainDisplay:
+        self.heartbeat.__enter__()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        self.heartbeat.__exit__(*exc_info)
         if self.summary and exc_info == (None, None, None):
             self.write_line(self.summary)
 
@@ -189,9 +242,11 @@ class PlainDisplay:
         )
 
     def write_line(self, text: str) -> None:
-        """Write one line and flush."""
-        self.stream.write(replace_control_characters(text) + "\n")
-        self.stream.flush()
+        """Write one line and flush; any thread may call this."""
+        with self.guard:
+            self.stream.write(replace_control_characters(text) + "\n")
+            self.stream.flush()
+        self.heartbeat.touch()
 
     def show_note(self, text: str) -> None:
         """Print a note between attempts."""

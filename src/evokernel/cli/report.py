@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evokernel.cli.next_steps import list_next_steps
 from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text, terminal_width, wrap_text
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def print_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, repo
         if table.rows:
             print_text(format_report_table(table) + "\n")
     print_text(format_pairs(tables.run_totals(results, seconds, "first to last attempt")))
-    print_text("\n" + format_pairs([("report", str(report_path or "not written")), ("next step", f"evokernel export {run.folder}")]))
+    next_steps = list_next_steps(run.folder, run.config.plugin_name("generator"), any(result.is_solved for result in results))
+    print_text("\n" + format_pairs([("report", str(report_path or "not written")), *next_steps]))
 
 
 def format_report_table(table: Table, title: bool = True) -> str:

@@ -25,15 +25,19 @@ def command(folder: Path, budget: int | None, workers: int | None, sets: tuple[s
       evokernel resume runs/20260102-030405-pallas-template_search-1a2b
       evokernel resume runs/my-run --budget 30
 
-    Recorded attempts are not repeated. If the run is already complete, the command says so.
+    Recorded attempts are not repeated. If the run is already complete, the command says so. A new --budget is spent
+    completely, also on tasks that ended earlier because a further attempt promised no gain (--set stop_when=gain keeps that).
     """
     from evokernel.app.factory import resume_engine
+    from evokernel.cli.heartbeat import announce_wait
     from evokernel.cli.run import describe_run
     from evokernel.cli.run_display import display_run
     from evokernel.core.run import Run
 
     attempts = Run.open(folder).attempts()
-    engine = resume_engine(folder, sets, budget=budget, workers=workers)
+    stop_when = "budget" if budget and Run.open(folder).config.stop_when == "gain" else None
+    with announce_wait("opening the run"):
+        engine = resume_engine(folder, sets, budget=budget, workers=workers, stop_when=stop_when)
     if engine.run.is_complete(attempts):
         print_text(
             f"{folder} is complete ({format_count(len(attempts), 'attempt')}). For more attempts: evokernel resume {folder} --budget N",

@@ -12,6 +12,7 @@ from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
     from evokernel.core.bank_uri import BankLocation
+    from evokernel.core.config import RunConfig
     from evokernel.engine.loop import Engine
 
 
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 @size_option
 @click.option("--generator", metavar="NAME", help="Kernel generator. [template_search, which needs no model]")
 @click.option("--policy", metavar="NAME", help="Policy that chooses the context of each prompt. [value]")
-@click.option("--budget", type=click.IntRange(1), metavar="N", help="Number of attempts per task. [10]")
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Attempts per task. [10; template_search: 5, or fewer if they gain nothing]",
+)
 @click.option("--workers", type=click.IntRange(0), metavar="N", help="Number of parallel verifications. [one per core]")
 @click.option("--seed", type=int, metavar="N", help="Random seed; equal seeds and replies give equal runs. [0]")
 @click.option("--memory", metavar="PATH|URL", help="Memory bank, which lasts across runs: a file, or postgresql://… [evokernel-memory.db]")
@@ -62,7 +68,8 @@ def command(
     Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' continues the run. Exit codes: 0 finished,
     2 error to fix, 3 infrastructure failure, 130 interrupted.
     """
-    from evokernel.app.factory import choose_working_backend, create_engine
+    from evokernel.app.factory import apply_generator_defaults, choose_working_backend, create_engine
+    from evokernel.cli.heartbeat import announce_wait
     from evokernel.cli.run_display import display_run
     from evokernel.core.bank_uri import resolve_path
     from evokernel.core.config import resolve_config
@@ -85,10 +92,12 @@ def command(
     )
     # An absolute path, so that the run finds its bank when it is resumed from another folder.
     settings = settings.model_copy(update={"memory": resolve_path(settings.memory)})
-    settings, reason = choose_working_backend(settings)
-    if reason:
-        print_text(wrap_text(f"{reason}. Using backend '{settings.plugin_name('backend')}' instead."), err=as_json)
-    engine = create_engine(settings, out)
+    settings = apply_generator_defaults(settings)
+    with announce_wait("looking for the toolchain and loading the tasks"):
+        settings, reason = choose_working_backend(settings)
+        if reason:
+            print_text(wrap_text(f"{reason}. Using backend '{settings.plugin_name('backend')}' instead."), err=as_json)
+        engine = create_engine(settings, out)
     print_text(wrap_text(describe_run(engine)), err=as_json)
     for task in engine.run.tasks:
         for text in explain_tags(task.tags):
@@ -109,11 +118,16 @@ def describe_run(engine: Engine) -> str:
         items = bank.count_items()
     where = "new memory bank" if config.fresh else f"memory bank {relative_to_cwd(parse_location(config.memory))}"
     return (
-        f"{format_count(count, 'task')} × {format_count(config.budget, 'attempt')}, timed at size {sizes}, "
+        f"{format_count(count, 'task')} × {describe_budget(config)}, timed at size {sizes}, "
         f"backend {format_backend(config.plugin_name('backend'), engine.run.environment)}, "
         f"generator {config.plugin_name('generator')}, policy {config.plugin_name('policy')}, "
         f"{where} ({format_count(items, 'item')}), folder {engine.run.folder}"
     )
+
+
+def describe_budget(config: RunConfig) -> str:
+    """The attempts per task: `10 attempts`, or `up to 5 attempts` if a task may end earlier."""
+    return ("" if config.stop_when == "budget" else "up to ") + format_count(config.budget, "attempt")
 
 
 def relative_to_cwd(path: BankLocation) -> BankLocation:

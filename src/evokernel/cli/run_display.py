@@ -9,6 +9,8 @@ from functools import partial
 from typing import Protocol
 
 from evokernel.app.run_lifecycle import ReevaluationStart, exit_code, resume_command, run_to_completion, stop_on_interrupt
+from evokernel.cli.heartbeat import announce_wait
+from evokernel.cli.next_steps import list_next_steps
 from evokernel.cli.output import format_pairs, print_json, print_text
 from evokernel.cli.progress import PlainDisplay, Progress, TaskProgress
 from evokernel.cli.report import format_report_table, write_report_page
@@ -50,9 +52,12 @@ def display_run(engine: Engine, plain: bool, as_json: bool) -> int:
                     if record.id not in recorded_ids:
                         display.show_attempt(record, task_progress)
                 elif isinstance(record, ReevaluationStart):
+                    progress.start_reevaluation(record.kernel_count)
                     display.show_note(f"Re-evaluating {format_count(record.kernel_count, 'best kernel')}")
-                elif text := progress.describe_reevaluation(record):
-                    display.show_note(text)
+                else:
+                    progress.add_reevaluation()
+                    if text := progress.describe_reevaluation(record):
+                        display.show_note(text)
             progress.notice = ""
     print_results(engine, attempts, progress, as_json)
     return exit_code(engine)
@@ -81,7 +86,8 @@ def make_display(progress: Progress, plain: bool, as_json: bool) -> Display:
 def print_results(engine: Engine, attempts: list[Attempt], progress: Progress, as_json: bool) -> None:
     """Write the report, print the final tables and the next step. Raises UserError at the end if the report cannot be written."""
     run, seconds = engine.run, progress.elapsed_s
-    report = write_report_page(run, attempts)
+    with announce_wait("writing the report"):
+        report = write_report_page(run, attempts)
     if as_json:
         print_json(summarize_run(run, attempts, seconds, report.path))
     else:
@@ -89,8 +95,9 @@ def print_results(engine: Engine, attempts: list[Attempt], progress: Progress, a
         print_text(f"\n{format_report_table(tables.operator_table(results), title=False)}\n")
         label = "time (this session)" if progress.resumed_attempts else "time"
         rows = [*tables.run_totals(results, seconds, label), ("report", str(report.path or "not written"))]
-        next_step = [("next step", f"evokernel export {run.folder}")] if any(result.is_solved for result in results) else []
-        print_text(format_pairs([*rows, *next_step]))
+        print_text(format_pairs(rows))
+        has_kernels = any(result.is_solved for result in results)
+        print_text("\n" + format_pairs(list_next_steps(run.folder, run.config.plugin_name("generator"), has_kernels)))
     if report.error:
         raise report.error
     if engine.stop.is_set():

@@ -1,7 +1,8 @@
-"""Parses the commands that users give in settings."""
+"""Command lines: those that users give in settings, and those that messages tell users to type."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 
@@ -19,3 +20,8 @@ def parse_command(command: str | list[str], setting: str, message_if_empty: str)
     if not shutil.which(words[0]):
         raise UserError(f"{setting}: program '{words[0]}' not found. Give its full path, or install it.")
     return words
+
+
+def program_name() -> str:
+    """Return how the user calls this program: `evokernel`, or what the script that started it says, such as `./dev exec evokernel`."""
+    return os.environ.get("EVOKERNEL_COMMAND") or "evokernel"

@@ -13,6 +13,7 @@ Words of this package:
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, Task
@@ -34,6 +35,9 @@ MAX_DRAWS = 50
 class TemplateSearch:
     """Traces the reference, splits it into stages and chooses the options of each stage's template from the evidence shown."""
 
+    run_defaults: ClassVar[dict[str, object]] = {"budget": 5, "stop_when": "gain", "min_expected_gain": 0.15}
+    """Settings of a run that names no budget: its first kernels are good, and two refinements in a row without a gain end a task."""
+
     def __init__(
         self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0, tuning_trials: int = 0, prior: str = "expert"
     ) -> None:
@@ -50,7 +54,8 @@ class TemplateSearch:
         try:
             space = build_search_space(state.task, self.backend)
         except UnsupportedPattern as gap:
-            return Reply(candidate=Candidate(backend=self.backend, files={}, notes=f"template_search has no template for {gap}"))
+            notes = f"template_search has no template for {gap}; a model can write this kernel: --generator llm"
+            return Reply(candidate=Candidate(backend=self.backend, files={}, notes=notes, is_unsupported=True))
         hints = self.dialect.hints
         visible = state if context.include_history else State(task=state.task, round=state.round)
         evidence = gather_evidence(visible, context, self.backend, hints)

@@ -19,8 +19,8 @@ STAGING = Decision("staging", ("queue", "barrier", "flags", "none"))
 DEPTH = Decision("depth", ("1", "2", "4"), one_of("staging", "queue"))
 """Buffers per queue."""
 RELEASE = Decision("release", ("free", "forget"), one_of("staging", "queue"))
-TILE = Decision("tile", ("512", "2048", "4096", "8192", "16384"))
-"""Elements per buffer."""
+TILE = Decision("tile", ("512", "2048", "4096", "8192", "16384", "fit"))
+"""Elements per buffer: a number, or as many as the buffers of the stage leave room for."""
 TAIL = Decision("tail", ("pad", "plain", "round"))
 """Copies whose length is not a multiple of 32 bytes: padded, truncated by the hardware, or rounded up."""
 PREFETCH = Decision("prefetch", ("none", "ahead"), lambda choice: is_unchunked(choice) and choice.get("staging") == "queue", trait="tiled")
@@ -36,6 +36,8 @@ TANH = Decision("tanh", ("library", "exp"), trait="tanh")
 REDUCE = Decision("reduce", ("level", "halves", "scalar"), trait="reduce")
 """How a row is reduced to one number: by the API's reduction, by adding halves, or element by element."""
 ALGORITHM = Decision("algorithm", ("whole", "chunks"), trait="rows")
+ALGORITHM_LONG = Decision("algorithm", ("chunks",), trait="long")
+"""Whether complete rows are in local memory; rows that are too long for it never are."""
 ROWS = Decision("rows", ("1", "fill"), is_unchunked, trait="rows")
 """Rows per copy."""
 ROWS_ALWAYS = Decision("rows", ("1", "fill"), trait="rows")

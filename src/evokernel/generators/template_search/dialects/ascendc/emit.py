@@ -18,8 +18,11 @@ NUMBERS = {
 }  # fmt: skip
 PLAIN = {"exp": "Exp", "log": "Ln", "sqrt": "Sqrt", "abs": "Abs"}
 """Instructions on one source that may overwrite it."""
-LIBRARY = {"tanh": "Tanh", "erf": "Erf", "sin": "Sin", "cos": "Cos", "floor": "Floor", "round": "Round"}
+LIBRARY = {"tanh": "Tanh", "erf": "Erf", "sin": "Sin", "cos": "Cos"}
 """Library functions of many instructions: source and destination must differ."""
+ROUNDINGS = {"floor": "CAST_FLOOR", "round": "CAST_RINT"}
+"""Rounding modes of a conversion from float to float."""
+FLOATS = ("float32", "float16", "bfloat16", "float64")
 PAIRS = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "max": "Max", "min": "Min", "and": "Mul", "or": "Max"}
 MODES = {"lt": "LT", "le": "LE", "gt": "GT", "ge": "GE", "eq": "EQ", "ne": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 FOLDS = {"sum": "Add", "mean": "Add", "max": "Max", "min": "Min", "prod": "Mul"}
@@ -54,11 +57,14 @@ class StepValue:
 class Steps:
     """Instructions for some values, in order, with the temporary buffers they need.
 
-    `arguments` are values that exist already; `count` is the name of the element count of all instructions.
+    `arguments` are values that exist already; `count` is the name of the element count of all instructions, and `first` the position
+    of the first element along the innermost loop.
     """
 
-    def __init__(self, arguments: Mapping[Node, StepValue], numbers: Mapping[Num, str], d: Choice, count: str = "count") -> None:
-        self.known, self.numbers, self.d, self.count = dict(arguments), dict(numbers), d, count
+    def __init__(
+        self, arguments: Mapping[Node, StepValue], numbers: Mapping[Num, str], d: Choice, count: str = "count", first: str = "0"
+    ) -> None:
+        self.known, self.numbers, self.d, self.count, self.first = dict(arguments), dict(numbers), d, count, first
         self.fixed = set(arguments)
         self.lines: list[str] = []
         self.remaining_uses: Counter[Node] = Counter()
@@ -100,6 +106,10 @@ class Steps:
         if node.op == "const":
             num = node.nums[0]
             return StepValue(self.numbers[num] if num in self.numbers else format_literal(num.value), False)
+        if node.op == "index":
+            to = StepValue(dest, True) if dest else self.allocate_value()
+            self.emit(f"CreateVecIndex({to.text}, static_cast<float>({self.first}), {self.count});")
+            return to
         args = [self.value(a) for a in node.args]
         if node.op == "reduce":
             result = self.reduce_buffer(node, args[0])
@@ -146,20 +156,47 @@ class Steps:
         """A step on numbers only, computed once for all elements."""
         if node.op in ("add", "sub", "mul", "div"):
             text = f"{args[0]} {SIGNS[node.op]} {args[1]}"
-        elif node.op in ("max", "min"):
-            text = f"{args[0]} {'>' if node.op == 'max' else '<'} {args[1]} ? {args[0]} : {args[1]}"
+        elif node.op in ("max", "min", "or"):
+            text = f"{args[0]} {'<' if node.op == 'min' else '>'} {args[1]} ? {args[0]} : {args[1]}"
+        elif node.op == "and":
+            text = f"{args[0]} * {args[1]}"
         elif node.op == "neg":
             text = f"-{args[0]}"
-        elif node.op in PLAIN:
-            self.needs.add("one")
-            self.emit(f"one.SetValue(0, {args[0]});")
-            self.emit(f"{PLAIN[node.op]}(one, one, 1);")
-            text = "one.GetValue(0)"
+        elif node.op == "not":
+            text = f"1.0f - {args[0]}"
+        elif node.op in CONDITIONS:
+            text = f"{args[0]} {SIGNS[node.op]} {args[1]} ? 1.0f : 0.0f"
+        elif node.op == "select":
+            text = f"{args[0]} {node.name} {args[1]} ? {args[2]} : {args[3]}"
+        elif node.op == "where":
+            text = f"{args[0]} > 0.5f ? {args[1]} : {args[2]}"
+        elif node.op == "cast" and node.name == "bool":
+            text = f"{args[0]} != 0.0f ? 1.0f : 0.0f"
+        elif node.op == "cast":
+            text = f"static_cast<float>(static_cast<int32_t>({args[0]}))" if truncates(node) else args[0]
         else:
-            raise UnsupportedPattern(f"{node.op} of one value per row")
+            text = self.call_on_scalar(node, args)
         self.scalars += 1
         self.emit(f"const float q{self.scalars} = {text};")
         return StepValue(f"q{self.scalars}", False)
+
+    def call_on_scalar(self, node: Node, args: list[str]) -> str:
+        """An instruction on one number, in a small buffer."""
+        self.needs.add("one")
+        for i, arg in enumerate(args):
+            self.emit(f"one.SetValue({8 * i}, {arg});")
+        if node.op in PLAIN:
+            self.emit(f"{PLAIN[node.op]}(one, one, 1);")
+            return "one.GetValue(0)"
+        if node.op in ROUNDINGS:
+            self.emit(f"Cast(one[16], one, RoundMode::{ROUNDINGS[node.op]}, 1);")
+        elif node.op in LIBRARY:
+            self.emit(f"{LIBRARY[node.op]}(one[16], one, 1);")
+        elif node.op == "pow":
+            self.emit("Power(one[16], one, one[8], 1);")
+        else:
+            raise UnsupportedPattern(f"{node.op} of one value per row")
+        return "one.GetValue(16)"
 
     def compute_step(self, node: Node, args: list[StepValue], dest: str) -> StepValue:
         """One elementwise step on at least one buffer."""
@@ -186,9 +223,15 @@ class Steps:
             self.emit(f"Power({to.text}, {base}, {exponent}, {self.count});")
             self.free_buffers(*(name for name, v in zip((base, exponent), args) if not v.is_vector))
             return to
-        if node.op == "cast" and node.name in ("float32", "float16", "bfloat16") and node.args[0].dtype != "bool":
+        if node.op in ROUNDINGS or (node.op == "cast" and truncates(node)):
+            to = self.choose_target(node, dest, args)
+            self.emit(f"Cast({to.text}, {args[0].text}, RoundMode::{ROUNDINGS.get(node.op, 'CAST_TRUNC')}, {self.count});")
+            return to
+        if node.op == "cast" and node.name == "bool" and node.args[0].dtype != "bool":
+            return self.compute_select(node, args, dest)
+        if node.op == "cast":
             return self.copy_value(node, args[0], dest)
-        raise UnsupportedPattern(f"{node.op if node.op != 'cast' else f'a conversion to {node.name}'} inside an elementwise part")
+        raise UnsupportedPattern(f"{node.op} inside an elementwise part")
 
     def copy_value(self, node: Node, arg: StepValue, dest: str) -> StepValue:
         """A copy of a value."""
@@ -272,6 +315,8 @@ class Steps:
             mode, lhs, rhs, yes, no = "GT", args[0], StepValue("0.5f", False), args[1], args[2]
         elif node.op == "select":
             mode, (lhs, rhs, yes, no) = MODES[node.name], args
+        elif node.op == "cast":
+            mode, lhs, rhs, yes, no = "NE", args[0], StepValue("0.0f", False), StepValue("1.0f", False), StepValue("0.0f", False)
         else:
             mode, lhs, rhs, yes, no = MODES[node.op], args[0], args[1], StepValue("1.0f", False), StepValue("0.0f", False)
         padded_count = f"({self.count} + 63) / 64 * 64"
@@ -337,6 +382,11 @@ def reduction_lines(kind: str, source: str, name: str, count: str, way: str) -> 
     order = ", ReduceOrder::ORDER_ONLY_VALUE" if FOLDS[kind] != "Add" else ""
     ending = [f"{last[FOLDS[kind]]}(one, work, {name}n, 1, 1, 1, 8{order});", f"float {name} = one.GetValue(0);"]
     return [*begin, *halve, *ending]
+
+
+def truncates(node: Node) -> bool:
+    """Whether a conversion drops the fraction."""
+    return node.name not in (*FLOATS, "bool") and node.args[0].dtype in FLOATS
 
 
 def negate_text(text: str) -> str:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from evokernel.generators.template_search.decisions import Choice
 from evokernel.generators.template_search.dialects import TemplateChoice
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import multiply_extents, unravel_index
 from evokernel.generators.template_search.dialects.ascendc.emit import FOLDS, JOINS, LIBRARY, STARTS, Steps, StepValue, reduction_lines
-from evokernel.generators.template_search.dialects.ascendc.operand_access import PER_BLOCK, TYPES, OperandRead, plan_reads, tensor_arguments
+from evokernel.generators.template_search.dialects.ascendc.local_memory import BufferUse, Room, measure_room
+from evokernel.generators.template_search.dialects.ascendc.operand_access import (
+    PER_BLOCK,
+    TYPES,
+    OperandRead,
+    outer_positions,
+    plan_reads,
+    tensor_arguments,
+)
 from evokernel.generators.template_search.dialects.loop_text import extent_arguments, flat_index, number_arguments
 from evokernel.generators.template_search.graph import Node, UnsupportedPattern, is_same_shape, reachable_nodes, walk
 from evokernel.generators.template_search.kernel_template import PatternDescription, name_free_numbers
@@ -60,13 +69,14 @@ class Nest:
     def __init__(self, pattern: KernelPattern) -> None:
         self.pattern, self.reads, self.free = pattern, plan_reads(pattern.operands), name_free_numbers(pattern.root)
         self.last = len(pattern.axes) - 1
+        self.positions = outer_positions(pattern.operands)
         self.strided = bool(pattern.main_nodes) and not pattern.axes[self.last].is_reduced
         self.kept = [i for i, a in enumerate(pattern.axes) if not a.is_reduced and (i != self.last)]
         self.around = [i for i, a in enumerate(pattern.axes) if a.is_reduced and i != self.last]
         self.is_full = not pattern.main_nodes or is_same_shape(pattern.root.shape, pattern.main_nodes[0].args[0].shape)
 
     def operand_values(self) -> dict[Node, StepValue]:
-        return {r.node: r.value for r in self.reads}
+        return {r.node: r.value for r in self.reads} | self.positions
 
     def split_reads(self, *trees: Node, stops: Iterable[Node] = ()) -> tuple[tuple[OperandRead, ...], tuple[OperandRead, ...]]:
         """The operands that some values need: those in tiles, and those that are numbers."""
@@ -81,7 +91,7 @@ class Nest:
         roots = [*self.pattern.main_nodes, self.pattern.root] if d.get("keep") == "again" else [self.pattern.root]
         values, combined = self.operand_values(), Steps({}, {}, d)
         for root in roots:
-            steps = Steps(values, self.free, d)
+            steps = Steps(values, self.free, d, first="0" if self.pattern.main_nodes or len(self.pattern.axes) > 1 else "at")
             steps.scalars = combined.scalars
             steps.count_uses(root)
             if root == self.pattern.root and self.is_full:
@@ -100,7 +110,7 @@ class Nest:
         counter = 0
         for i, node in enumerate(self.pattern.main_nodes):
             before, counter = self.compute_scalars(node.args[0], rows, d, counter)
-            steps = Steps({**self.operand_values(), **rows}, self.free, d)
+            steps = Steps({**self.operand_values(), **rows}, self.free, d, first="c")
             steps.scalars = counter
             steps.count_uses(node.args[0])
             text = steps.fill_buffer(steps.value(node.args[0]))
@@ -122,7 +132,7 @@ class Nest:
             # Names of scalars from earlier passes are not used again.
             _, counter = self.compute_scalars(node.args[0], dict(rows), d, counter)
         before, counter = self.compute_scalars(self.pattern.root, rows, d, counter)
-        steps = Steps({**self.operand_values(), **rows}, self.free, d)
+        steps = Steps({**self.operand_values(), **rows}, self.free, d, first="c")
         steps.scalars = counter
         steps.needs |= before.needs
         steps.count_uses(self.pattern.root)
@@ -150,7 +160,7 @@ class Nest:
         d, rows, passes = as_choice(d), dict[Node, StepValue](), list[LoopPass]()
         for i, node in enumerate(self.pattern.main_nodes):
             before = self.store_joined(node.args[0], rows, d)
-            steps = Steps({**self.operand_values(), **rows}, self.free, d)
+            steps = Steps({**self.operand_values(), **rows}, self.free, d, first="c")
             steps.count_uses(node.args[0])
             text = steps.fill_buffer(steps.value(node.args[0]))
             steps.emit(f"{FOLDS[node.name]}(r{i}, r{i}, {text}, count);")
@@ -167,7 +177,7 @@ class Nest:
             self.store_joined(node.args[0], rows, d)
             rows[node] = StepValue(f"r{i}", True)
         before = self.store_joined(self.pattern.root, rows, d) if self.is_full else Steps({}, {}, d)
-        steps = Steps({**self.operand_values(), **rows}, self.free, d)
+        steps = Steps({**self.operand_values(), **rows}, self.free, d, first="c")
         steps.count_uses(self.pattern.root)
         steps.compute_into(self.pattern.root, "y")
         steps.temps, steps.needs = max(steps.temps, before.temps), steps.needs | before.needs
@@ -195,6 +205,17 @@ class Nest:
             rows[node] = steps.known[node] = StepValue(name, True)
         return steps
 
+    def room(self, d: TemplateChoice | Choice, steps: BufferUse, shared: int = 0) -> Room:
+        """The local memory for this nest's buffers."""
+        reads = [r for r in self.reads if r.inner]
+        is_stored = self.is_full or self.strided
+        return measure_room(as_choice(d), reads, TYPES[self.pattern.root.dtype], steps, self.uses_library, shared, is_stored)
+
+    @cached_property
+    def uses_library(self) -> bool:
+        """Whether a step calls a library function, which takes free local memory."""
+        return any(n.op in LIBRARY or n.op == "pow" for n in walk(self.pattern.root))
+
     def joined_buffers(self, d: TemplateChoice | Choice) -> list[str]:
         """The names of the buffers `j0`, `j1`, ... between passes."""
         d, rows = as_choice(d), dict[Node, StepValue]()
@@ -217,11 +238,12 @@ def describe_nest(pattern: KernelPattern) -> PatternDescription:
         raise UnsupportedPattern(f"a reduction by {pattern.main_nodes[0].name}")
     if pattern.main_nodes and not any(a.is_reduced for a in pattern.axes):
         raise UnsupportedPattern("a reduction over axes of extent one")
-    if pattern.root.dtype not in TYPES or (pattern.root.dtype != "float32" and pattern.main_nodes):
-        raise UnsupportedPattern(f"a {pattern.root.dtype} result")
     work = Nest(pattern)
+    if pattern.root.dtype not in TYPES or (pattern.root.dtype == "bfloat16" and not work.is_full):
+        raise UnsupportedPattern(f"a {pattern.root.dtype} result")
     flat = not pattern.main_nodes and len(pattern.axes) <= 1
     has_rows = not flat and not work.strided and bool(work.kept) and not work.around
+    is_long = has_rows and not fits_rows(work)
     single = bool(pattern.main_nodes) and not work.kept and not work.strided and not work.around and len(pattern.main_nodes) <= SPLITS
     if work.strided:
         all_steps: Sequence[Steps] = [*(p.steps for p in work.strided_passes({})), work.strided_ending({}).steps]
@@ -234,18 +256,24 @@ def describe_nest(pattern: KernelPattern) -> PatternDescription:
     variables = {
         "reads": work.reads, "flat": flat, "strided": work.strided, "is_full": work.is_full, "last": work.last, "align": align,
         "total": multiply_extents(range(len(pattern.axes))), "T_out": T_out, "out": "y" if T_out == "float" else "y_raw",
-        "narrow": "uint8_t" in kinds,
+        "narrow": "uint8_t" in kinds, "has_outer": bool(work.positions) or any(not r.inner for r in work.reads),
         "rows": multiply_extents(work.kept), "around": multiply_extents(work.around), "reduced": multiply_extents(reduced_axes),
         "indices": unravel_index(work.kept, "row"), "around_indices": unravel_index(work.around, "k"),
         "out_at": out_position(work), "program": work.row_steps, "passes_of": work.chunk_passes, "ending_of": work.chunk_ending,
-        "needed": combine_needs,
+        "needed": combine_needs, "room": work.room,
         "folds_of": work.strided_passes, "finish_of": work.strided_ending, "joins_of": work.joined_buffers, "partials": single,
     }  # fmt: skip
     return PatternDescription(
         (*tensor_arguments(work.reads), *extent_arguments(pattern.axes), *number_arguments(work.free)),
         variables,
-        frozenset(nest_traits(work, flat, has_rows, single)),
+        frozenset(nest_traits(work, flat, has_rows and not is_long, single) | ({"long"} if is_long else set())),
     )
+
+
+def fits_rows(work: Nest) -> bool:
+    """Whether a complete row fits into every buffer, at every traced size."""
+    room = work.room({"depth": "1"}, work.row_steps({}))
+    return max(work.pattern.axes[work.last].extent.values) + 64 <= room.total // max(1, room.queued + room.fixed)
 
 
 def out_position(work: Nest) -> str:
@@ -275,8 +303,7 @@ def nest_traits(work: Nest, flat: bool, has_rows: bool, single: bool) -> set[str
         "shared": has_rows and any(r.shared for r in work.reads),
         "tiled": has_rows and any(r.inner and not r.shared for r in work.reads),
         "reduce": bool(work.pattern.main_nodes) and not work.strided, "divide": differs("divide", "div", "reciprocal"),
-        "tanh": any(n.op == "tanh" for n in nodes), "library": any(n.op in LIBRARY or n.op == "pow" for n in nodes)
-        and differs("temps", "reuse", "inplace"),
+        "tanh": any(n.op == "tanh" for n in nodes), "library": work.uses_library and differs("temps", "reuse", "inplace"),
         "temps": differs("temps", "reuse", "fresh"), "kept": has_rows and differs("keep", "kept", "again"),
     }  # fmt: skip
     return {name for name, there in holds.items() if there}

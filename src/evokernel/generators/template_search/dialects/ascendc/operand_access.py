@@ -11,9 +11,10 @@ from evokernel.generators.template_search.graph import Node, UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import StageArgument
 from evokernel.generators.template_search.patterns import Operand
 
-TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16_t", "int32": "int32_t", "uint8": "uint8_t", "bool": "uint8_t"}
+TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16_t", "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t",
+         "bool": "uint8_t"}  # fmt: skip
 """Types that are converted to float in local memory, and back before they are copied out."""
-PER_BLOCK = {"float": 8, "int32_t": 8, "half": 16, "bfloat16_t": 16, "uint8_t": 32}
+PER_BLOCK = {"float": 8, "int32_t": 8, "int64_t": 4, "half": 16, "bfloat16_t": 16, "uint8_t": 32}
 """Elements in 32 bytes."""
 
 
@@ -69,12 +70,12 @@ class OperandRead:
 
 
 def plan_reads(operands: Sequence[Operand]) -> tuple[OperandRead, ...]:
-    """How a loop nest reads its operands `x0`, `x1`, ..."""
+    """How a loop nest reads its tensors `x0`, `x1`, ...; positions are computed, not read."""
     reads = []
     for i, operand in enumerate(operands):
         node, last = operand.node, len(operand.present) - 1
         if node.op == "index":
-            raise UnsupportedPattern("positions along an axis")
+            continue
         if node.dtype not in TYPES:
             raise UnsupportedPattern(f"{node.dtype} tensors")
         loops = [g for g, there in enumerate(operand.present) if there]
@@ -83,6 +84,16 @@ def plan_reads(operands: Sequence[Operand]) -> tuple[OperandRead, ...]:
         at = f"{outside} * n{last}" if inner and outside != "0" else outside
         reads.append(OperandRead(node, f"x{i}", inner, operand.is_full, loops == [last] and node.dtype == "float32", at, TYPES[node.dtype]))
     return tuple(reads)
+
+
+def outer_positions(operands: Sequence[Operand]) -> dict[Node, StepValue]:
+    """The positions along loops other than the innermost one: each is one number."""
+    positions = {}
+    for operand in operands:
+        if operand.node.op == "index" and not (operand.present and operand.present[-1]):
+            loop = next((g for g, there in enumerate(operand.present) if there), None)
+            positions[operand.node] = StepValue("0.0f" if loop is None else f"static_cast<float>(i{loop})", False)
+    return positions
 
 
 def tensor_arguments(reads: Sequence[OperandRead]) -> tuple[StageArgument, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import (
     ALGORITHM,
+    ALGORITHM_LONG,
     COMMON,
     HOIST,
     KEEP,
@@ -17,4 +18,6 @@ from evokernel.generators.template_search.dialects.ascendc.common_decisions impo
 from evokernel.generators.template_search.dialects.ascendc.loop_nests import describe_nest
 from evokernel.generators.template_search.kernel_template import KernelTemplate
 
-template = KernelTemplate(decisions=(ALGORITHM, ROWS, HOIST, KEEP, SPLIT, REDUCE, STORE, *COMMON, PREFETCH, *MATHS), describe=describe_nest)
+template = KernelTemplate(
+    decisions=(ALGORITHM, ALGORITHM_LONG, ROWS, HOIST, KEEP, SPLIT, REDUCE, STORE, *COMMON, PREFETCH, *MATHS), describe=describe_nest
+)
