@@ -196,12 +196,11 @@ def check_llm_review(config: RunConfig) -> None:
         check_review_settings(config.llm_review)
 
 
-def open_bank(config: RunConfig, folder: Path, embedder: Embedder, environment: Mapping[str, Mapping[str, str]]) -> Bank:
-    """Open the memory bank for this run."""
+def open_bank(config: RunConfig, folder: Path | None, embedder: Embedder, environment: Mapping[str, Mapping[str, str]]) -> Bank:
+    """Open the memory bank for this run; `folder` is None for a kernel that was verified outside a run."""
     metadata = provenance.make_metadata(config, environment)
-    return Bank.open(
-        config.bank_location(folder), embedder, backend=config.plugin_name("backend"), run=config.id, folder=folder, metadata=metadata
-    )
+    location, backend = config.bank_location(folder or Path()), config.plugin_name("backend")
+    return Bank.open(location, embedder, backend=backend, run=config.id, folder=folder, metadata=metadata)
 
 
 def make_parts(config: RunConfig) -> dict[str, Any]:
