@@ -1,10 +1,12 @@
 """Laws of the loop: equal runs are equal, a resumed run equals the straight one, infrastructure failures teach nothing."""
 
+from collections import Counter
+
 import pytest
 from engine_parts import ArithmeticExecutor, EchoGenerator, make_engine, make_task
 
 from evokernel.core.errors import InfraError, StopRun, UserError
-from evokernel.core.records import Stage
+from evokernel.core.records import Candidate, Stage
 from evokernel.core.run import Run
 
 
@@ -79,6 +81,28 @@ def test_stop_when_feasible_spends_the_budget_on_unsolved_tasks(tmp_path):
     cut.close()
     list(make_engine(tmp_path / "cut", budget=6, stop_when="feasible").make_attempts())
     assert read_journal(tmp_path / "cut") == read_journal(tmp_path / "straight")
+
+
+class GapGenerator(EchoGenerator):
+    """Generator that has no template for one task."""
+
+    def write(self, state, context):
+        reply = super().write(state, context)
+        if state.task.id != "t/gelu":
+            return reply
+        return reply.model_copy(update={"candidate": Candidate(backend="cpp", files={}, notes="no template", is_unsupported=True)})
+
+
+def test_task_that_the_generator_cannot_write_gets_one_attempt(tmp_path):
+    engine = make_engine(tmp_path / "a", budget=3, generator=GapGenerator())
+    attempts = list(engine.make_attempts())
+    assert Counter(attempt.task for attempt in attempts) == {"t/gelu": 1} | {f"t/{n}": 3 for n in ("relu", "tanh", "sum", "max")}
+    failure = next(attempt for attempt in attempts if attempt.task == "t/gelu").outcome.failure
+    assert (failure.gate, failure.reason, failure.detail) == ("write", "no_template", "no template")
+    assert engine.run.is_complete(attempts)
+    engine.close()
+    resumed = make_engine(tmp_path / "a", budget=5, generator=GapGenerator())
+    assert Counter(attempt.task for attempt in resumed.make_attempts())["t/gelu"] == 1
 
 
 def test_stored_reply_is_not_requested_again(tmp_path):

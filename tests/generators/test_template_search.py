@@ -386,7 +386,8 @@ def test_reply_gives_its_reason_and_no_lesson():
 def test_unsupported_operator_is_named_in_the_notes():
     reply = UniformSearch().write(State(task=load_tasks("level1/sort")[0]), EMPTY)
     assert reply.candidate.files == {}
-    assert reply.candidate.notes == "template_search has no template for sort()"
+    assert reply.candidate.notes == "template_search has no template for sort(); a model can write this kernel: --generator llm"
+    assert reply.candidate.is_unsupported
 
 
 def test_low_temperature_sharpens_the_distribution():

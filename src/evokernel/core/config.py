@@ -90,6 +90,8 @@ class RunConfig(VerificationSettings):
 
     def remaining_attempts(self, attempts: Sequence[Attempt]) -> int:
         """Number of attempts that a task still gets after these."""
+        if attempts and attempts[-1].candidate.is_unsupported:
+            return 0
         if self.stop_when == "feasible" and any(attempt.outcome.feasible for attempt in attempts):
             return 0
         if self.stop_when == "gain" and expected_gain(attempts) < self.min_expected_gain:

@@ -163,6 +163,8 @@ class Candidate(Record):
     """The generator's comment; without files, the reason why the reply is unusable."""
     usage: Usage = Usage()
     """Model calls that wrote the candidate; none for generators without a model."""
+    is_unsupported: bool = False
+    """Whether the generator cannot write any kernel for this task; the task gets no further attempt."""
 
     @property
     def id(self) -> str:

@@ -169,7 +169,8 @@ class AttemptMaker:
     def verify(self, state: State, candidate: Candidate) -> VerifiedKernel:
         """Verify and tune a candidate; one without code, or too similar to an earlier attempt, fails at the gate `write`."""
         if not candidate.files:
-            gate = GateResult(gate="write", passed=False, reason="no_code", detail=candidate.notes)
+            reason = "no_template" if candidate.is_unsupported else "no_code"
+            gate = GateResult(gate="write", passed=False, reason=reason, detail=candidate.notes)
             return VerifiedKernel(candidate, Outcome(gates=(gate,)))
         if duplicate := novelty.find_duplicate(candidate, state.attempts, self.run.config.min_novelty):
             return VerifiedKernel(candidate, novelty.duplicate_outcome(duplicate))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.config import RunConfig
+from evokernel.core.records import Attempt
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.run_state import RunState
 
@@ -47,16 +48,22 @@ def run_steps(folder: Path, config: RunConfig, state: RunState, results: Sequenc
     return steps
 
 
-def task_steps(folder: Path, config: RunConfig, result: TaskResult, kernel_files: Sequence[str]) -> list[NextStep]:
-    """Return the commands for a task: show it, export its best kernel, verify a downloaded kernel."""
+def task_steps(folder: Path, config: RunConfig, result: TaskResult) -> list[NextStep]:
+    """Return the commands for a task: show it, and export its best kernel."""
     task, backend = result.task.id, config.plugin_name("backend")
     steps = [NextStep("Show the task", quote_command("tasks", "show", task, "--backend", backend))]
     if result.is_solved:
         steps.append(NextStep("Export its best kernel", quote_command("export", folder, "--task", task)))
-    if len(kernel_files) == 1:
-        command = quote_command("verify", kernel_files[0], "--task", task, "--backend", backend)
-        steps.append(NextStep("Verify the downloaded kernel", command))
     return steps
+
+
+def verify_step(config: RunConfig, attempt: Attempt) -> NextStep | None:
+    """Return the command that verifies a downloaded kernel; None if it is not one file."""
+    if len(attempt.candidate.files) != 1:
+        return None
+    (name,) = attempt.candidate.files
+    command = quote_command("verify", name, "--task", attempt.task, "--backend", config.plugin_name("backend"))
+    return NextStep("Verify the downloaded file", command)
 
 
 def item_steps(id: str, bank: object) -> list[NextStep]:

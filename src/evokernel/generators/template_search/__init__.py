@@ -54,7 +54,8 @@ class TemplateSearch:
         try:
             space = build_search_space(state.task, self.backend)
         except UnsupportedPattern as gap:
-            return Reply(candidate=Candidate(backend=self.backend, files={}, notes=f"template_search has no template for {gap}"))
+            notes = f"template_search has no template for {gap}; a model can write this kernel: --generator llm"
+            return Reply(candidate=Candidate(backend=self.backend, files={}, notes=notes, is_unsupported=True))
         hints = self.dialect.hints
         visible = state if context.include_history else State(task=state.task, round=state.round)
         evidence = gather_evidence(visible, context, self.backend, hints)

@@ -9,11 +9,12 @@ from functools import cached_property
 
 from evokernel.generators.template_search.graph import Node, Shape, UnsupportedPattern, make_leaf, replace_nodes, reshape, walk
 from evokernel.generators.template_search.graph_reader import Graph
-from evokernel.generators.template_search.patterns import KernelPattern, match_pattern
+from evokernel.generators.template_search.patterns import KernelPattern, match_fused, match_pattern
 from evokernel.generators.template_search.sink_reshapes import sink_reshapes
 
-FUSION_MODES = ("none", "all", "after", "before")
-"""`none`: one kernel per operator. `all`: as much as a template covers.
+FUSION_MODES = ("none", "all", "after", "before", "whole")
+"""`none`: one kernel per operator. `all`: as much as a template for one kind of operator covers. `whole`: as `all`, and steps that no such
+template covers together go into a kernel over blocks of rows, if the backend has a template for it.
 
 `after` puts elementwise steps into the kernel of the compute-intensive operator before them, `before` into that of the one after them.
 """
@@ -113,7 +114,7 @@ class StagePlanner:
 
     def initial_region(self, root: Node) -> set[Node]:
         """The nodes a stage starts with: the value alone, or everything between two products if that is a pattern (attention)."""
-        region, stack = {root}, list(root.args) if root.op == "matmul" and self.fuse == "all" else []
+        region, stack = {root}, list(root.args) if root.op == "matmul" and self.fuse in ("all", "whole") else []
         while stack:
             node = stack.pop()
             if node in region or self.is_stage_boundary(node):
@@ -129,8 +130,15 @@ class StagePlanner:
     def match_region(self, root: Node, region: set[Node]) -> KernelPattern:
         """The pattern of a region whose inputs are in memory; raises UnsupportedPattern if no template covers it."""
         inputs = {node: self.buffer_leaf(node) for node in self.region_inputs(region) if not node.is_input}
-        pattern = match_pattern(replace_nodes(root, inputs))
-        self.require_template(pattern)
+        tree = replace_nodes(root, inputs)
+        try:
+            pattern = match_pattern(tree)
+            self.require_template(pattern)
+        except UnsupportedPattern:
+            if self.fuse != "whole":
+                raise
+            pattern = match_fused(tree)
+            self.require_template(pattern)
         return pattern
 
     def buffer_leaf(self, node: Node) -> Node:
@@ -158,7 +166,7 @@ class StagePlanner:
             return True  # positions and numbers alone do not need a stage
         if not self.users[node] <= region:
             return False
-        if node.op == "permute" or self.fuse == "all":
+        if node.op == "permute" or self.fuse in ("all", "whole"):
             return True
         if self.source_step(node) in {self.source_step(n) for n in region}:
             return True

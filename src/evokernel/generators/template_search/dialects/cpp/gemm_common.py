@@ -21,8 +21,8 @@ def is_packed(choice: Choice) -> bool:
 GEMM = (
     Decision("gemm", ("dot", "axpy", "tiled", "block")),
     Decision("tile", ("16", "32", "64", "128"), one_of("gemm", "tiled")),
-    Decision("mr", ("1", "2", "4", "6", "8", "12"), has_register_tile),
-    Decision("nr", ("1", "2", "3", "4"), has_register_tile),
+    Decision("mr", ("1", "2", "4", "6", "8", "12", "native"), has_register_tile),
+    Decision("nr", ("1", "2", "3", "4"), lambda choice: has_register_tile(choice) and choice.get("mr") != "native"),
     Decision("pack", ("none", "b", "ab"), has_register_tile),
     Decision("ktile", ("0", "64", "256", "512"), has_register_tile),
     Decision("mtile", ("0", "48", "192"), one_of("pack", "ab")),
@@ -32,6 +32,7 @@ GEMM = (
 )
 """How a product is computed.
 
+The register tile has `mr` rows and `nr` vectors; `native` takes the tile that fills the registers of the machine.
 `mtile` is the number of rows packed at a time, after all of the other factor was packed; `copy` and `prefetch` concern packing and reading
 the packed panels. A `fence` after that many rows keeps the compiler from loading more rows at once.
 """

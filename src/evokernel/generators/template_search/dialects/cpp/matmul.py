@@ -73,6 +73,7 @@ TAILS = (
 template = KernelTemplate(
     decisions=(
         *GEMM,
+        Decision("fusion", ("pass", "8", "32", "128", "panel"), has_register_tile, trait="epilogue"),
         Decision("fusion", ("pass", "8", "32", "128"), trait="epilogue"),
         SIMD._replace(when=lambda choice: not has_register_tile(choice)), SIMD._replace(trait="epilogue"), LANES,
         UNROLL._replace(when=is_unrolled, trait="dots"), *TAILS, PANELS,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import ceil, prod
 
 from evokernel.generators.template_search.decisions import Choice, Decision
+from evokernel.generators.template_search.dialects.pallas.fused import find_program
 from evokernel.generators.template_search.graph import Num
 from evokernel.generators.template_search.patterns import KernelPattern
 from evokernel.generators.template_search.stage_planner import Stage
@@ -195,6 +196,18 @@ def fit_attention_batch(pattern: KernelPattern, options: Sequence[str], choice: 
     return largest_option(options, max(1.0, min(BLOCK_BYTES / scores, extent_of(q.shape[:-2]) / 2)))
 
 
+def fit_fused_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Rows of a block of fused steps."""
+    program = find_program(pattern.root)
+    rows = extent_of(program.full)
+    if program.rank - program.rows == 1:
+        row_bytes = max(program.block_bytes(x.shape) for x in (*program.operands, program.root)) / SUBLANES
+        return largest_option(options, count_rows(rows, int(row_bytes)))
+    image = max(program.block_bytes(x.shape) for x in (*program.operands, program.root))
+    most = min(BLOCK_BYTES / image, 8 if program.is_unrolled else 64)
+    return largest_option(options, max(1.0, min(most, max(LEAST_BYTES / image, rows / STEPS))))
+
+
 RULES = {
     **{(family, "rows"): fit_rows for family in ("map", "row", "argreduce", "crossentropy")},
     ("reduce", "rows"): fit_rows, ("map", "cols"): fit_map_cols,
@@ -204,6 +217,7 @@ RULES = {
     ("matmul", "left"): fit_left, ("matmul", "right"): fit_right, ("matmul", "rows"): fit_product_rows,
     ("matmul", "cols"): fit_product_cols, ("matmul", "chunk"): fit_product_chunk, ("matmul", "batch"): fit_product_batch,
     ("matmul", "loop"): fit_product_loop,
+    ("fused", "rows"): fit_fused_rows,
     ("attention", "rows"): fit_attention_rows, ("attention", "batch"): fit_attention_batch,
 }  # fmt: skip
 """Rules by kernel family and decision."""
