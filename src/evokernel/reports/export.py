@@ -303,5 +303,4 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot create {folder}: {error.strerror}. Choose another folder with --out.") from error
-    for name, text in files.items():
-        paths.write_text(folder / Path(name).name, text)
+    paths.write_files(folder, files)

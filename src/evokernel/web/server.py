@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.reports import metrics
-from evokernel.web import glossary, graph, memory, runs, task
+from evokernel.web import compare, glossary, graph, memory, runs, task
 from evokernel.web.auth import AccessGuard
 from evokernel.web.render import PACKAGE_FOLDER, Links, Page, Query, render_page, render_part
 from evokernel.web.run_index import RunIndex
@@ -63,6 +63,7 @@ VIEWS: dict[str, View | BankView] = {
     "runs": View(runs.runs_page, runs.runs_version),
     "run": View(runs.run_page, runs.run_version),
     "task": View(task.task_page, task.task_version),
+    "compare": View(compare.compare_page, compare.compare_version),
     "graph": View(graph.curriculum_page, runs.run_version),
     "memory": BankView(memory.memory_page, memory.memory_version),
     "glossary": View(glossary.glossary_page, glossary.glossary_version),
