@@ -142,7 +142,10 @@ class AttemptMaker:
         """Let the generator take its steps before writing, such as a plan, and add them to the context."""
         if not isinstance(self.generator, SteppedGenerator):
             return context
+        is_written = self.run.load_reply(state.next_id, "reply") is not None
         for name in self.generator.steps:
+            if is_written and self.run.load_reply(state.next_id, name) is None:
+                continue  # the candidate exists without this step: no call is worth its cost any more
             reply = self.load_or_request(state, name, name, partial(self.generator.take_step, name, state, context))
             if reply and reply.step:
                 context = context.model_copy(update={"steps": (*context.steps, reply.step)})

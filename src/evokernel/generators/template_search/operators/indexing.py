@@ -15,7 +15,9 @@ from evokernel.generators.template_search.graph import (
     calculate,
     is_same_shape_except,
     make_const,
+    make_index,
     reshape,
+    unsqueeze,
 )  # fmt: skip
 from evokernel.generators.template_search.operators.elementwise import cast
 
@@ -81,6 +83,11 @@ def advanced_index(x: object, places: object) -> Node:
     return index_select(merged_axes, first, where)
 
 
+def one_hot(x: object, classes: object = -1, shape: tuple[Num, ...] = ()) -> Node:
+    """1 at the position that each element names along a new last axis, 0 elsewhere."""
+    return cast(apply("eq", unsqueeze(as_node(x), -1), make_index(shape, len(shape) - 1)), "int64")
+
+
 def scatter_lowering(kind: str) -> Callable[..., Node]:
     """The lowering of `scatter` or `scatter_add`: x with out[i][rows[i][j][k]][k] = (or +=) source[i][j][k]."""
 
@@ -135,5 +142,5 @@ TABLE: Mapping[str, Callable[..., object]] = {
     "gather": gather, "take_along_dim": lambda x, rows, dim: gather(x, dim, rows), "index_select": index_select, "index": advanced_index,
     "scatter": scatter_lowering("set"), "scatter_add": scatter_lowering("add"), "index_add": index_scatter_lowering("add"),
     "index_copy": index_scatter_lowering("set"),
-    "embedding_bag": embedding_bag, "_embedding_bag": embedding_bag,
+    "one_hot": one_hot, "embedding_bag": embedding_bag, "_embedding_bag": embedding_bag,
 }  # fmt: skip

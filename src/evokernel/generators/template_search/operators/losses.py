@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from evokernel.generators.template_search.graph import Node, UnsupportedPattern, apply, as_node, as_num, make_select, reduce
+from evokernel.generators.template_search.graph import (
+    Node,
+    Num,
+    UnsupportedPattern,
+    apply,
+    as_node,
+    as_num,
+    make_index,
+    make_select,
+    reduce,
+    reshape,
+    squeeze,
+    unsqueeze,
+)
 from evokernel.generators.template_search.operators.elementwise import log_one_plus_exp
+from evokernel.generators.template_search.operators.reductions import log_softmax
 
 MEAN, SUM = 1, 2
 """PyTorch's numbers for reductions."""
@@ -57,15 +71,33 @@ def kl_divergence(x: object, y: object, reduction: object = MEAN, log_target: ob
 def cross_entropy(
     x: object, y: object, weight: object = None, reduction: object = MEAN, ignore: object = -100, smoothing: object = 0.0
 ) -> Node:
-    """-log softmax at the target class."""
+    """-log softmax at the target class; the plain case is an operator of its own, other cases are written out."""
     logits, classes = as_node(x), as_node(y)
-    if as_num(ignore).value >= 0:
-        raise UnsupportedPattern("a cross entropy with an ignored class")
-    if len(logits.shape) != 2 or len(classes.shape) != 1 or weight is not None or as_num(smoothing).value:
-        raise UnsupportedPattern("a cross entropy with weights, with smoothing or over more than two axes")
-    if as_num(reduction).value not in (MEAN, SUM):
-        raise UnsupportedPattern("a cross entropy without reduction")
-    return Node("cross_entropy", (logits, classes), (), "mean" if as_num(reduction).value == MEAN else "sum")
+    kind, factor, ignored = int(as_num(reduction).value), as_num(smoothing), as_num(ignore)
+    if "int" not in classes.dtype:
+        raise UnsupportedPattern("a cross entropy with probabilities as targets")
+    is_plain = len(logits.shape) == 2 and weight is None and not factor.value and ignored.value < 0 and kind in (MEAN, SUM)
+    if is_plain:
+        return Node("cross_entropy", (logits, classes), (), "mean" if kind == MEAN else "sum")
+    axis = min(1, len(logits.shape) - 1)
+    log_p, target = log_softmax(logits, axis), unsqueeze(classes, axis)
+    is_target = apply("eq", make_index(logits.shape, axis), target)
+    share = None
+    if weight is not None:
+        one_axis = tuple(n if i == axis else Num.of(1) for i, n in enumerate(logits.shape))
+        factors = reshape(as_node(weight), one_axis)
+        log_p, share = apply("mul", log_p, factors), reduce("sum", apply("where", is_target, factors, 0.0), axis, True)
+    loss = apply("neg", reduce("sum", apply("where", is_target, log_p, 0.0), axis, True))
+    if factor.value:
+        smooth = apply("mul", reduce("sum", log_p, axis, True), apply("div", factor, logits.shape[axis]))
+        loss = apply("sub", apply("mul", apply("sub", 1.0, factor), loss), smooth)
+    if ignored.value >= 0:
+        counts = apply("ne", target, ignored)
+        loss = apply("where", counts, loss, 0.0)
+        share = apply("where", counts, 1.0 if share is None else share, 0.0)
+    if kind == MEAN and share is not None:
+        return apply("div", reduce("sum", loss), reduce("sum", share))
+    return reduce_loss(squeeze(loss, (axis,)), reduction)
 
 
 def triplet_loss(
