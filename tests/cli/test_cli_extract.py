@@ -39,11 +39,11 @@ def test_tasks_from_a_model_and_kernels_back_into_it(model: Path, call: Call) ->
         *CHEAP,
     ]
     assert call("run", "--backend", "cpp", "--tasks", task, *more).code == 0
-    result = call("extract", model, "--kernels-from", "runs/one")
+    result = call("extract", model, "--kernels-from", "runs/one", "--all")
     assert result.code == 0, result
     assert "The model with kernels is correct." in result.out
     assert "not comparable" in result.out  # synthetic times have no clock
-    assert call("extract", model, "--kernels-from", "runs/one", "--json").json["replaced"] == 1
+    assert call("extract", model, "--kernels-from", "runs/one", "--all", "--json").json["replaced"] == 1
 
 
 def test_wrong_kernel_exits_with_1(model: Path, call: Call) -> None:
@@ -53,6 +53,20 @@ def test_wrong_kernel_exits_with_1(model: Path, call: Call) -> None:
     result = call("extract", model, "--kernels-from", "run")
     assert result.code == 1
     assert "is wrong" in result.out
+
+
+def test_slower_kernel_is_left_out_unless_asked_for(model: Path, call: Call) -> None:
+    assert call("extract", model, "--min-share", "0.001").code == 0
+    (task,) = model.parent.glob("operators/small/*gelu*")
+    make_run(model.parent / "run", str(task), GELU, latency_us=60.0)
+    result = call("extract", model, "--kernels-from", "run")
+    assert result.code == 1
+    assert "left out: 6.00× slower than PyTorch eager" in " ".join(result.out.split())
+    assert "No operator was replaced: no kernel is faster than its best baseline." in result.out
+    result = call("extract", model, "--kernels-from", "run", "--all")
+    assert result.code == 0
+    assert "6.00× slower than PyTorch eager" in " ".join(result.out.split())
+    assert "The model with kernels is correct." in result.out
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def test_fusion_modes_give_different_stages():
     assert families["all"] == ["conv", "row", "pool"]
     assert len(families["all"]) < len(families["before"]) <= len(families["none"])
     assert len(families["after"]) < len(families["none"])
+    assert len(families["whole"]) <= len(families["all"])
 
 
 @pytest.mark.parametrize("name", ["linear_sigmoid_linear_logsumexp", "linear_bias_hardtanh_mish_groupnorm"])

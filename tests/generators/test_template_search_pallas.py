@@ -1,10 +1,14 @@
 """The Pallas templates under the verifier's checks: safe decisions are correct, and unsafe ones fail for the expected reason."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from evokernel.core.errors import CandidateError
+from evokernel.core.records import Context, Stage
+from evokernel.core.state import State
+from evokernel.generators.template_search import TemplateSearch
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import build_search_space
@@ -12,6 +16,7 @@ from evokernel.tasks.loader import load_tasks
 
 pytestmark = pytest.mark.toolchain
 
+USER_OPERATORS = Path(__file__).parents[1] / "tasks" / "user_operators"
 STARTER = {task.id.split("/")[1]: task for task in load_tasks("starter")}
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nA = 24\nB = 40\n"
 TAIL = "\n\ndef get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n"
@@ -51,6 +56,10 @@ VARIANTS = {
     "transposed left factor": ("x, y", "x.T @ y", "torch.randn(B, A), torch.randn(B, A)"),
     "strided and dilated convolution": (
         "x, w", "F.relu(F.conv2d(x, w, stride=2, padding=2, dilation=2))", "torch.randn(2, 4, A, 21), torch.randn(6, 4, 3, 3)"),
+    "cross entropy with weights and an ignored class": (
+        "x, y, w", "F.cross_entropy(x, y, w, ignore_index=1, label_smoothing=0.2)",
+        "torch.randn(2, 7, A), torch.randint(0, 7, (2, A)), torch.rand(7) + 0.5"),
+    "one hot": ("x", "F.one_hot(x, 9).float() * 2", "torch.randint(0, 9, (A, B))"),
     "mean pooling": ("x", "F.avg_pool2d(x, 3, 2)", "torch.randn(2, 3, A, B)"),
 }  # fmt: skip
 SAFE = {
@@ -131,6 +140,45 @@ def test_safe_decisions_are_correct_at_odd_sizes(bench, name):
 @pytest.mark.parametrize(("name", "line", "reason"), UNSAFE)
 def test_unsafe_decisions_fail_for_the_expected_reason(bench, name, line, reason):
     assert bench.find_failure(STARTER[name], render_code(STARTER[name], line)) == reason
+
+
+FUSED = {"rope_half": 1, "label_smoothed_nll": 1, "focal_loss": 1, "swiglu_mlp": 1, "small_attention_bias": 1,
+         "channel_shuffle_residual": 2, "masked_variance_clip": 1}  # fmt: skip
+"""Operators that users bring, and the number of stages with which blocks of rows cover them."""
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_blocks_of_rows_cover_operators_of_users_at_odd_sizes(bench, name):
+    (task,) = load_tasks(str(USER_OPERATORS / f"{name}.py"))
+    assert len(build_search_space(task, "pallas").plans["whole"].stages) == FUSED[name]
+    code = TemplateSearch("pallas").write(State(task=task), Context(stage=Stage.DRAFT)).candidate.code
+    assert "fuse=whole" in code
+    assert bench.find_failure(task, code) == ""
+
+
+def test_rows_that_are_too_large_are_not_fused(tmp_path):
+    source = """import torch
+from torch import nn
+
+N = 1024
+
+
+class Model(nn.Module):
+    def forward(self, x, w, v):
+        return torch.relu(torch.relu(x @ w) @ v)
+
+
+def get_inputs():
+    return [torch.randn(64, N), torch.randn(N, 4 * N), torch.randn(4 * N, N)]
+
+
+def get_init_inputs():
+    return []
+"""
+    (tmp_path / "wide.py").write_text(source)
+    space = build_search_space(load_tasks(str(tmp_path / "wide.py"))[0], "pallas")
+    assert "whole" not in space.plans
+    assert [stage.pattern.family for stage in space.plans["all"].stages] == ["matmul", "matmul"]
 
 
 @pytest.mark.slow(one_in=5)

@@ -6,7 +6,19 @@ from evokernel.core.config import RunConfig
 from evokernel.core.records import Attempt, Candidate, ContextRef, GateResult, Outcome, Profile, Signature, Stage, Task, Tensor, Usage, Work
 from evokernel.core.run import Run
 
-SOURCE = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
+SOURCE = """import torch
+
+N = 64
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def get_inputs():
+    return [torch.randn(N, 32)]
+"""
 KERNEL = 'extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const int64_t* out_shape) {}\n'
 ESTIMATE = "estimate (schedule)"
 

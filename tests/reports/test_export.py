@@ -1,12 +1,12 @@
 """Exported kernels are self-contained: they build, run and match their reference in a process without this package."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import sample_export
 import sample_run
 
 from evokernel.core.errors import UserError
@@ -67,9 +67,8 @@ def run(tmp_path: Path) -> Run:
     file.write_text(TASK)
     [task] = load_tasks(str(file))
     unsolved_task = sample_run.make_task("never")
-    best = sample_run.make_attempt(
-        task, 0, sample_run.passed_outcome(10.0), candidate=Candidate(backend="cpp", files={"kernel.cpp": KERNEL})
-    )
+    outcome = sample_run.passed_outcome(10.0).model_copy(update={"protocol": "strict"})
+    best = sample_run.make_attempt(task, 0, outcome, candidate=Candidate(backend="cpp", files={"kernel.cpp": KERNEL}))
     run = sample_run.write_run(
         tmp_path / "run",
         [task, unsolved_task],
@@ -81,29 +80,122 @@ def run(tmp_path: Path) -> Run:
     return run
 
 
+def run_python(code: str, folder: Path) -> str:
+    """Run code in a process without this package's own path settings; return its output."""
+    result = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=200)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
 @pytest.mark.slow(one_in=5)
 @pytest.mark.toolchain
-def test_exported_kernel_passes_its_own_test_and_a_broken_one_does_not(run: Run, tmp_path: Path) -> None:
+def test_exported_kernel_passes_its_own_tests_and_a_broken_one_does_not(run: Run, tmp_path: Path) -> None:
     export = export_kernels(run, run.attempts(), tmp_path / "out")
-    assert [kernel.task for kernel in export.kernels] == ["ops/mixed"]
+    assert [kernel.operator for kernel in export.kernels] == ["torch.ops.evokernel_cpp.ops_mixed"]
     assert export.unsolved == ["made/never"]
-    assert export.has_wrapper
-    broken_kernel = shutil.copytree(export.kernels[0].folder, export.folder / "broken") / "kernel.cpp"
+    output = sample_export.run_tests(export.folder)
+    assert "failed" not in output, output
+    for test in (
+        "other_dtype_is_refused",
+        "other_rank",
+        "other_size",
+        "compiled_model_equals_eager",
+        "exported_program",
+        "gradients_raise",
+    ):
+        assert f"::test_{test}" in output
+    broken_kernel = export.kernels[0].folder / "kernel.cpp"
     broken_kernel.write_text(broken_kernel.read_text().replace("+ (float)extra", ""))
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", str(export.folder)]
-    result = subprocess.run(command, cwd=export.folder, capture_output=True, text=True, timeout=200)
-    assert "3 failed, 3 passed" in result.stdout, result.stdout + result.stderr
-    assert result.stdout.count("PASSED ops-mixed/") == result.stdout.count("FAILED broken/") == 3
+    output = sample_export.run_tests(export.folder, "-k", "matches_the_reference")
+    assert "6 failed" in output, output
 
 
-def test_provenance_names_the_origin_of_a_kernel(run: Run, tmp_path: Path) -> None:
+@pytest.mark.slow(one_in=5)
+@pytest.mark.toolchain
+def test_installed_package_registers_operators(run: Run, tmp_path: Path) -> None:
+    export = export_kernels(run, run.attempts(), tmp_path / "out", package="my_kernels")
+    target = tmp_path / "site"
+    options = ["--no-build-isolation", "--no-deps", "--disable-pip-version-check", "-q", "--target", str(target)]
+    command = [sys.executable, "-m", "pip", "install", *options, str(export.folder)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    code = f"""
+import sys
+sys.path.insert(0, {str(target)!r})
+import torch, my_kernels
+from my_kernels.ops_mixed import Model, ModelNew
+model = ModelNew(33, 1.5)
+x = torch.randn(5, 33)
+expected = Model.forward(model, x, 0.25)
+direct = torch.ops.my_kernels.ops_mixed(x, model.weight, model.shift, 0.25, 33, 1.5)
+assert torch.equal(direct[1], expected["argmax"]) and torch.allclose(direct[0], expected["scaled"], atol=1e-4)
+assert list(model(x, extra=0.25)) == ["scaled", "argmax"]
+for change in (x.half(), x.double(), x[None], x[0], x.expand(5, 33)[:, :32], torch.randn(41, 33), torch.randn(0, 33)):
+    try:
+        model(change, 0.25)
+    except my_kernels.UnverifiedCallError as error:
+        print(error)
+try:
+    ModelNew(33, 2.0)(x, 0.25)
+except my_kernels.UnverifiedCallError as error:
+    print(error)
+my_kernels.configure(unsupported="reference")
+assert torch.equal(model.double()(x.double(), 0.25)["scaled"], Model.forward(model, x.double(), 0.25)["scaled"])
+"""
+    lines = run_python(code, tmp_path).splitlines()
+    expected_reasons = [
+        "x is float16, but the kernel was verified with float32",
+        "x is float64",
+        "x has 3 dimensions, but the kernel was verified with 2",
+        "x has 1 dimensions",
+        "does not match COLS",
+        "size 0 of x is 41, but was verified with 1 to 40",
+        "size 0 of x is 0",
+        "power is 2.0, but was verified with 1.5",
+    ]
+    assert len(lines) == len(expected_reasons)
+    for line, reason in zip(lines, expected_reasons):
+        assert reason in line
+        assert "Verified: x float32 [ROWS, COLS], weight float32 [COLS], shift float32 [COLS]; ROWS 1 to 40, COLS 1 to 33" in line
+
+
+@pytest.mark.slow(one_in=5)
+@pytest.mark.toolchain
+def test_compiled_model_with_parameters_that_require_gradients_runs_and_refuses_backward(run: Run, tmp_path: Path) -> None:
+    export = export_kernels(run, run.attempts(), tmp_path / "out")
+    code = """
+import torch, evokernel_cpp
+from evokernel_cpp.ops_mixed import Model, ModelNew
+model, x = ModelNew(33, 1.5), torch.randn(7, 33)
+compiled = torch.compile(model, backend="aot_eager")
+result = compiled(x, 0.25)["scaled"]
+assert torch.equal(result, model(x, 0.25)["scaled"]) and result.requires_grad
+try:
+    result.sum().backward()
+except RuntimeError as error:
+    print(error)
+evokernel_cpp.configure(backward="reference")
+torch._dynamo.reset()
+torch.compile(model, backend="aot_eager")(x, 0.25)["scaled"].sum().backward()
+torch.testing.assert_close(model.weight.grad, x.sum(0))
+"""
+    output = run_python(code, export.folder)
+    assert "has no backward kernel" in output
+    assert 'evokernel_cpp.configure(backward="reference")' in output
+
+
+def test_provenance_names_the_origin_of_a_kernel_and_what_was_verified(run: Run, tmp_path: Path) -> None:
     folder = export_kernels(run, run.attempts(), tmp_path / "out", only="mixed").kernels[0].folder
     assert sorted(path.name for path in folder.iterdir()) == [
+        "__init__.py",
         "harness.h",
         "kernel.cpp",
+        "kernel_call.py",
         "model_new.py",
+        "operator.json",
         "provenance.json",
         "reference.py",
+        "reference_small.py",
         "test_kernel.py",
     ]
     assert (folder / "reference.py").read_text() == TASK
@@ -113,7 +205,38 @@ def test_provenance_names_the_origin_of_a_kernel(run: Run, tmp_path: Path) -> No
     assert provenance["model"] is None
     assert len(provenance["prompt_sha256"]) == 64
     assert provenance["outcome"]["clock"] == "cpu"
+    assert provenance["verified"]["at"] == "1970-01-01T00:16:40+00:00"
+    assert provenance["verified"]["shapes"]["bench"]["x"] == [40, 33]
+    assert "held_out" not in provenance["verified"]["shapes"], "generators must not learn hidden sizes"
+    assert (provenance["timing"]["best_baseline"], provenance["timing"]["speedup"]) == ("eager", 10.0)
     assert "ops/mixed" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_only_kernels_faster_than_their_best_baseline_are_exported(tmp_path: Path) -> None:
+    tasks = [sample_run.make_task(name) for name in ("fast", "slow", "equal", "untimed", "beaten")]
+    outcomes = [
+        sample_run.passed_outcome(50.0),
+        sample_run.passed_outcome(600.0),
+        sample_run.passed_outcome(99.5),
+        sample_run.passed_outcome(50.0).model_copy(update={"baseline_us": {}}),
+        sample_run.passed_outcome(50.0).model_copy(update={"baseline_us": {"eager": (100.0,) * 5, "compile": (25.0,) * 5}}),
+    ]
+    attempts = [sample_run.make_attempt(task, 0, outcome) for task, outcome in zip(tasks, outcomes)]
+    run = sample_run.write_run(tmp_path / "run", tasks, attempts)
+    everything = export_kernels(run, run.attempts(), tmp_path / "out", export_all=True)
+    names = ["made_fast", "made_slow_slower", "made_equal_not_faster", "made_untimed_not_compared", "made_beaten_slower"]
+    assert [kernel.folder.name for kernel in everything.kernels] == names
+    assert "6.00× slower than PyTorch eager" in (everything.kernels[1].folder / "model_new.py").read_text()
+    readme = (tmp_path / "out" / "README.md").read_text()
+    assert "**6.00× slower than PyTorch eager**" in readme
+    assert "**2.00× slower than torch.compile**" in readme
+    export = export_kernels(run, run.attempts(), tmp_path / "out")
+    assert [path.parent.name for path in (tmp_path / "out").rglob("provenance.json")] == ["made_fast"], "earlier kernels are removed"
+    assert [one.task for one in export.omitted] == ["made/slow", "made/equal", "made/untimed", "made/beaten"]
+    assert "made/equal (1.01× faster than PyTorch eager, which is within the noise)" in export.describe_omitted()
+    assert "made/untimed (no baseline was timed)" in export.describe_omitted()
+    with pytest.raises(UserError, match=r"none of the 1 correct kernel is faster than its best baseline: made/slow .*--all"):
+        export_kernels(run, run.attempts(), tmp_path / "out", only="slow")
 
 
 def test_unknown_task_is_refused_with_the_known_ones(run: Run, tmp_path: Path) -> None:
@@ -121,6 +244,8 @@ def test_unknown_task_is_refused_with_the_known_ones(run: Run, tmp_path: Path) -
         export_kernels(run, run.attempts(), tmp_path / "out", only="mixd")
     with pytest.raises(UserError, match="nothing to export"):
         export_kernels(run, run.attempts(), tmp_path / "out", only="never")
+    with pytest.raises(UserError, match="not a name for a Python package"):
+        export_kernels(run, run.attempts(), tmp_path / "out", package="my-kernels")
     assert not (tmp_path / "out").exists()
 
 

@@ -76,15 +76,16 @@ def test_summary_has_both_latencies(changed_run):
 
 
 def test_kernel_that_failed_the_reevaluation_is_not_exported(failed_run, tmp_path):
-    export = export_kernels(failed_run, failed_run.attempts(), tmp_path / "out")
+    export = export_kernels(failed_run, failed_run.attempts(), tmp_path / "out", export_all=True)
     assert [(one.attempt, one.latency_us) for one in export.kernels] == [("made/relu/0", 101.0), ("made/softmax/2", 200.0)]
-    provenance = json.loads((tmp_path / "out/made-relu/provenance.json").read_text())
-    assert (provenance["latency_us"], provenance["outcome"]["samples_us"][0], provenance["reevaluation"]["samples_us"][0]) == (
+    folder = tmp_path / "out" / "evokernel_cpp"
+    provenance = json.loads((folder / "made_relu_not_faster" / "provenance.json").read_text())
+    assert (provenance["timing"]["latency_us"], provenance["outcome"]["samples_us"][0], provenance["reevaluation"]["samples_us"][0]) == (
         101.0,
         100.0,
         101.0,
     )
-    assert json.loads((tmp_path / "out/made-softmax/provenance.json").read_text())["reevaluation"] is None
+    assert json.loads((folder / "made_softmax_slower" / "provenance.json").read_text())["reevaluation"] is None
 
 
 def test_export_is_refused_if_every_kernel_failed_the_reevaluation(tmp_path):

@@ -38,12 +38,12 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const
 """
 
 
-def make_run(folder: Path, tasks: str, code: str, clock: str = "cpu") -> Run:
+def make_run(folder: Path, tasks: str, code: str, clock: str = "cpu", latency_us: float = 5.0) -> Run:
     """Write a C++ run in which one kernel passed all gates for every task."""
     task_list = load_tasks(tasks)
     run = Run.create(folder, resolve_config(None, ["backend=cpp", "id=r"]), task_list, {"hardware": describe_hardware()})
     outcome = Outcome(
-        gates=(GateResult(gate="check", passed=True),), samples_us=(5.0,) * 3, baseline_us={"eager": (10.0,) * 3}, clock=clock
+        gates=(GateResult(gate="check", passed=True),), samples_us=(latency_us,) * 3, baseline_us={"eager": (10.0,) * 3}, clock=clock
     )
     for task in task_list:
         candidate = Candidate(backend="cpp", files={"kernel.cpp": code})

@@ -40,13 +40,26 @@ CLOCKS = {"cpu": "processor time of one thread", "wall": "wall time with a fixed
     metavar="RUN",
     help="Substitute the best kernels of this run into the model and check it.",
 )
+@click.option(
+    "--all", "use_all", is_flag=True, help="With --kernels-from: substitute kernels too that are not faster than their best baseline."
+)
 @click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed for the model's weights and inputs.")
 @json_option
-def command(model: Path, out: Path | None, min_share: float, max_tasks: int, kernels_from: Path | None, seed: int, as_json: bool) -> int:
+def command(
+    model: Path,
+    out: Path | None,
+    min_share: float,
+    max_tasks: int,
+    kernels_from: Path | None,
+    use_all: bool,
+    seed: int,
+    as_json: bool,
+) -> int:
     """Rank the operators of a model by time, and write a task file for each expensive one.
 
     MODEL.py defines Model, get_inputs and get_init_inputs, like a task file. With --kernels-from no task is written:
-    the best kernels of that run replace the operators, and the model's outputs are checked end to end.
+    the kernels of that run that are faster than their best baseline replace the operators, and the model's outputs are
+    checked end to end.
 
     \b
     Examples:
@@ -65,7 +78,7 @@ def command(model: Path, out: Path | None, min_share: float, max_tasks: int, ker
     except ModuleNotFoundError as error:
         raise UserError(cache.NEEDS_TORCH) from error
     if opened_run:
-        return check_model_with_kernels(model, opened_run, seed, as_json)
+        return check_model_with_kernels(model, opened_run, seed, use_all, as_json)
     return extract_tasks(model, out or Path("operators") / model.stem, min_share, max_tasks, seed, as_json)
 
 
@@ -102,14 +115,14 @@ def extract_tasks(model: Path, folder: Path, min_share: float, max_tasks: int, s
     return 0 if written else 1
 
 
-def check_model_with_kernels(model: Path, run: Run, seed: int, as_json: bool) -> int:
+def check_model_with_kernels(model: Path, run: Run, seed: int, use_all: bool, as_json: bool) -> int:
     """Substitute kernels into the model and print the result of the end-to-end check."""
     from evokernel.torch_models.kernel_substitution import substitute_kernels
     from evokernel.torch_models.profiles import profile_model
 
     threads = int(str(run.config.plugin_settings("backend").get("threads") or 1))
     source, reference, profile = profile_model(model, seed, threads, print_progress)
-    result = substitute_kernels(reference, source, profile, run, seed, print_progress)
+    result = substitute_kernels(reference, source, profile, run, seed, print_progress, use_all=use_all)
     if as_json:
         print_json({**profile_record(model, profile), **substitution_record(result)})
     else:
@@ -165,10 +178,16 @@ def format_substitution(profile: ModelProfile, result: SubstitutionReport) -> st
         lines.append(f"Estimate from measured parts: {with_kernels} with kernels, {without_kernels} without ({speed_text})")
     else:
         lines.append(f"No estimate of the model's time: {result.no_estimate_reason}")
-    conclusion = "The model with kernels is correct." if result.is_correct else "The model with kernels is wrong."
-    return "\n".join(
-        [*lines, "", conclusion if result.replaced_calls or (result.checks and not result.is_correct) else "No operator was replaced."]
-    )
+    if names := ", ".join(one.task for one in result.left_out):
+        lines.append(f"Left out because not faster than the best baseline: {names}. Substitute them with --all.")
+    return "\n".join([*lines, "", describe_conclusion(result)])
+
+
+def describe_conclusion(result: SubstitutionReport) -> str:
+    """The last line: whether the model is correct, or why no operator was replaced."""
+    if result.replaced_calls or (result.checks and not result.is_correct):
+        return "The model with kernels is correct." if result.is_correct else "The model with kernels is wrong."
+    return "No operator was replaced: no kernel is faster than its best baseline." if result.left_out else "No operator was replaced."
 
 
 def substitution_cells(task_result: SubstitutionResult) -> list[str]:
@@ -179,6 +198,8 @@ def substitution_cells(task_result: SubstitutionResult) -> list[str]:
     status = task_result.reason or f"replaced by {format_attempt(task_result.attempt)}" + (
         f"; torch still computes {format_count(task_result.torch_calls, 'call')}" if task_result.torch_calls else ""
     )
+    if task_result.replaced_calls and task_result.speed_note:
+        status += f"; {task_result.speed_note}"
     return [
         str(task_result.replaced_calls) if operator else UNKNOWN,
         format_latency(operator.seconds / operator.calls * 1e6) if operator else UNKNOWN,

@@ -18,6 +18,7 @@ COMMANDS = {
     "resume": "Continue a run that was stopped or killed.",
     "verify": "Verify one kernel for one task through all gates.",
     "report": "Print the tables of a run and write its plots and HTML report.",
+    "compare": "Compare runs side by side, paired by task, with confidence intervals.",
     "export": "Export the best kernels of a run with tests, provenance and a PyTorch wrapper.",
     "extract": "Make tasks from the operators of a model, and substitute kernels into the model.",
     "tasks": "List, show, count and lint tasks.",

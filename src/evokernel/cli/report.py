@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 
 from evokernel.cli.next_steps import list_next_steps
 from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text, terminal_width, wrap_text
+from evokernel.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,11 +24,11 @@ RUNS = Path("runs")
 
 
 @click.command(epilog=TERMS_EPILOG)
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, metavar="[FOLDER]", type=click.Path(path_type=Path))
 @click.option("--list", "list_runs", is_flag=True, help="List the runs in FOLDER instead. [runs]")
 @click.option("--out", type=click.Path(path_type=Path), metavar="PATH", help="Path of the HTML report. [FOLDER/report.html]")
 @json_option
-def command(folder: Path | None, list_runs: bool, out: Path | None, as_json: bool) -> None:
+def command(folders: tuple[Path, ...], list_runs: bool, out: Path | None, as_json: bool) -> None:
     """Print the tables of a run and write its plots and its self-contained HTML report. Without FOLDER, use the latest run in ./runs.
 
     \b
@@ -37,6 +39,9 @@ def command(folder: Path | None, list_runs: bool, out: Path | None, as_json: boo
 
     Plots go to FOLDER/plots, or to PATH-plots next to the report, as SVG and PNG. The report needs no network.
     """
+    if len(folders) > 1:
+        raise UserError(f"report takes one run. To compare runs: {shlex.join(['evokernel', 'compare', *map(str, folders)])}")
+    folder = folders[0] if folders else None
     if list_runs:
         print_run_list(folder or RUNS, as_json)
         return

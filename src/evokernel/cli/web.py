@@ -110,7 +110,7 @@ def require_web_packages() -> None:
     """Raise UserError if the packages of the web server are not installed."""
     from importlib.util import find_spec
 
-    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
+    if missing := [name for name in ("starlette", "uvicorn", "markdown_it") if find_spec(name) is None]:
         raise UserError(f"the dashboard needs {' and '.join(missing)}. Install with: pip install 'evokernel[web]'")
 
 
@@ -125,7 +125,8 @@ def serving_record(run_index: RunIndex, host: str, port: int) -> dict[str, Any]:
                 "key": row.key,
                 "folder": str(run_index.runs[row.key].folder),
                 "id": row.id or None,
-                "state": row.state,
+                "state": row.state.label,
+                "reason": row.state.explanation or None,
                 "attempts": row.attempts,
             }
             for row in rows

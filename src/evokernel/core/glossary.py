@@ -22,3 +22,8 @@ def load_glossary() -> tuple[Term, ...]:
     """Return all terms in the order of the file."""
     table = tomllib.loads(GLOSSARY_FILE.read_text(encoding="utf-8"))
     return tuple(Term(term["word"], term["meaning"]) for term in table["term"])
+
+
+def explain_term(word: str) -> str:
+    """Return the meaning of a term of the glossary. Raises KeyError if there is none."""
+    return {term.word: term.meaning for term in load_glossary()}[word]

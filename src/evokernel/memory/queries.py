@@ -11,6 +11,7 @@ import numpy as np
 
 from evokernel.core.bank_uri import BankLocation
 from evokernel.core.protocols import Embedder
+from evokernel.core.records import MemoryItem
 from evokernel.memory.index import quantize_vectors, vector_norm
 from evokernel.memory.item_rows import parse_item
 from evokernel.memory.reader import ITEM_COLUMNS, VISIBLE, BankItem, BankReader
@@ -68,6 +69,23 @@ class AttemptResult(NamedTuple):
     feasible: bool | None
     reason: str
     latency_us: float | None
+
+
+class ItemValueChange(NamedTuple):
+    """The value of an item before and after an attempt."""
+
+    before: float
+    after: float
+
+
+class ShownItemFacts(NamedTuple):
+    """What a bank stores about an item that an attempt was shown."""
+
+    item: MemoryItem | None = None
+    change: ItemValueChange | None = None
+    """None if the attempt did not update its value."""
+    visits: int | None = None
+    """Updates of its value at the attempt's stage up to now."""
 
 
 class ItemValues(NamedTuple):
@@ -166,6 +184,33 @@ class BankBrowser(BankReader):
             rows = self._connection.execute(statement, ids).fetchall() if ids else []
         items = [parse_item(self.path, record) for (record,) in rows]
         return {item.id: AttemptResult(item.feasible, item.reason, item.latency_us) for item in items}
+
+    def describe_shown_items(self, ids: Sequence[str], run: str, attempt: str, stage: str) -> dict[str, ShownItemFacts]:
+        """What the bank stores about the items that an attempt was shown, by id: the item, its value before and after, its visits."""
+        ids = list(dict.fromkeys(ids))
+        marks = placeholders(len(ids))
+        with translate_db_errors(self.path):
+            records = self._connection.execute(f"SELECT id, record FROM items WHERE id IN ({marks})", ids).fetchall()
+            condition = "run = ? AND attempt = ? AND stage = ? AND revoked = 0"
+            updates = self._connection.execute(
+                f"SELECT item, q_before, q_after FROM ledger WHERE {condition} ORDER BY scope DESC", (run, attempt, stage)
+            ).fetchall()
+            visits = self._connection.execute(
+                f"SELECT item, visits FROM item_values WHERE scope = '' AND stage = ? AND item IN ({marks})", (stage, *ids)
+            ).fetchall()
+        items = {id: parse_item(self.path, record) for id, record in records}
+        changes = {item: ItemValueChange(before, after) for item, before, after in updates}
+        counts = dict(visits)
+        return {id: ShownItemFacts(items.get(id), changes.get(id), counts.get(id, 0)) for id in ids}
+
+    def load_titles(self, ids: Sequence[str]) -> dict[str, str]:
+        """Titles by id; items that the bank does not have, or that have no title, are left out."""
+        ids = list(dict.fromkeys(ids))
+        with translate_db_errors(self.path):
+            statement = f"SELECT record FROM items WHERE id IN ({placeholders(len(ids))})"
+            rows = self._connection.execute(statement, ids).fetchall() if ids else []
+        items = [parse_item(self.path, record) for (record,) in rows]
+        return {item.id: item.title for item in items if item.title}
 
     def distinct_values(self, column: str) -> list[str]:
         """All values of the column `kind` or `backend`."""

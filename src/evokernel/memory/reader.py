@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class BankReader:
         """Close the connection."""
         self._connection.close()
 
-    def __enter__(self) -> BankReader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

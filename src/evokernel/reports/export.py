@@ -1,4 +1,4 @@
-"""Exports the best kernels of a run as self-contained folders: kernel, reference, PyTorch wrapper, test and provenance."""
+"""Exports the best kernels of a run as an installable Python package: PyTorch operators with their tests and provenance."""
 
 from __future__ import annotations
 
@@ -6,23 +6,31 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import re
+import shutil
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from evokernel.core import paths
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import did_you_mean, find_plugin
+from evokernel.core.plugins import did_you_mean, find_plugin, make_plugin
 from evokernel.core.records import Attempt, Candidate, Outcome, Settings, Task
 from evokernel.core.run import Run
 from evokernel.reports import formatting, metrics
+from evokernel.reports.delivery import Speed, SpeedComparison, compare_speed
 from evokernel.reports.metrics import TaskResult
+from evokernel.reports.operator_spec import make_operator_spec
 
 TEMPLATES = Path(__file__).parent / "templates"
-PYTEST_INI = "[pytest]\naddopts = --import-mode=importlib\n"
+RUNTIME = Path(__file__).parent / "torch_operator.py"
+"""The file that every exported package contains."""
+MIN_TORCH = "torch>=2.6"
+NAME_SUFFIXES = {Speed.FASTER: "", Speed.SLOWER: "_slower", Speed.NOT_FASTER: "_not_faster", Speed.UNKNOWN: "_not_compared"}
 Wrap = Callable[[Task, Candidate, Settings], dict[str, str]]
-"""Function of a backend's `export` package that returns the wrapper files of a kernel."""
+"""Function of a backend's `export` package that returns the files which call a kernel, among them `kernel_call.py`."""
 
 
 class ExportedKernel(NamedTuple):
@@ -31,39 +39,118 @@ class ExportedKernel(NamedTuple):
     task: str
     attempt: str
     folder: Path
+    operator: str
+    """`torch.ops.NAMESPACE.NAME`; empty if the backend cannot be called from PyTorch."""
     latency_us: float | None
-    speedup: float | None
+    comparison: SpeedComparison
+
+
+class OmittedKernel(NamedTuple):
+    """A correct kernel that was not exported, and its speed."""
+
+    task: str
+    comparison: SpeedComparison
 
 
 class ExportResult(NamedTuple):
-    """The kernels that an export wrote and the tasks without a correct kernel."""
+    """The kernels that an export wrote, those that it left out, and the tasks without a correct kernel."""
 
     folder: Path
+    package: str
     kernels: list[ExportedKernel]
+    omitted: list[OmittedKernel]
     unsolved: list[str]
     has_wrapper: bool
-    """Whether the backend provides a PyTorch wrapper."""
+    """Whether kernels of this backend can be called from PyTorch."""
     clocks: list[str]
-    baselines: list[str]
+
+    def describe_omitted(self) -> str:
+        """One line that names the kernels which were left out and why; empty if none was."""
+        reasons = [f"{one.task} ({one.comparison.describe()})" for one in self.omitted]
+        return f"Left out because not faster than the best baseline: {', '.join(reasons)}. Export them with --all." if reasons else ""
 
 
-def export_kernels(run: Run, attempts: Sequence[Attempt], out: Path, only: str = "") -> ExportResult:
-    """Write the fastest correct kernel of each task, or only of the tasks that match `only` (an id, a name or a pattern)."""
+class KernelExport(NamedTuple):
+    """One kernel that is about to be written."""
+
+    result: TaskResult
+    best: Attempt
+    outcome: Outcome
+    comparison: SpeedComparison
+    name: str
+    """Name of its folder and operator."""
+
+    @property
+    def warning(self) -> str:
+        """What a user of a kernel must know that is not faster than its baseline; empty for one that is."""
+        return "" if self.comparison.is_faster else f"Not faster than the best baseline: {self.comparison.describe()}."
+
+
+def export_kernels(
+    run: Run, attempts: Sequence[Attempt], out: Path, only: str = "", *, export_all: bool = False, package: str = ""
+) -> ExportResult:
+    """Write the best kernel of each task that is faster than its best baseline, or of all solved tasks with `export_all`.
+
+    `only` selects tasks by id, name or pattern. `package` is the name of the Python package and of the operators' namespace.
+    """
     results = select_tasks(metrics.collect_results(run, attempts), only)
-    wrap = find_wrapper(run.config.plugin_name("backend"))
-    kernels = []
-    for result in results:
-        if result.best and (outcome := result.best_outcome):
-            folder = out / result.task.id.replace("/", "-")
-            write_files(folder, {**kernel_files(run, result.task, result.best, outcome, wrap)})
-            kernels.append(ExportedKernel(result.task.id, result.best.id, folder, outcome.latency_us, outcome.speedup))
-    clocks = sorted(metrics.clock_names(result.best for result in results if result.best))
+    backend = run.config.plugin_name("backend")
+    package = check_package_name(package or f"evokernel_{backend}")
+    wrap = find_wrapper(backend)
+    exports = [prepare_export(result) for result in results if result.best]
+    selected = [one for one in exports if export_all or one.comparison.is_faster]
+    omitted = [OmittedKernel(one.result.task.id, one.comparison) for one in exports if one not in selected]
     unsolved = [result.task.id for result in results if not result.best]
-    export = ExportResult(out, kernels, unsolved, wrap is not None, clocks, sorted(metrics.baseline_names(results)))
-    if not kernels:
-        raise UserError(f"nothing to export: no kernel of {run.folder} passed all gates. Continue the run with 'evokernel resume'.")
-    write_files(out, {"README.md": render_readme(run, results, export), **({"pytest.ini": PYTEST_INI} if wrap else {})})
+    clocks = sorted(metrics.clock_names(one.best for one in exports))
+    if not selected:
+        raise UserError(explain_empty_export(run, omitted))
+    parent = out / package if wrap else out
+    remove_earlier_kernels(parent)
+    kernels = []
+    for one in selected:
+        write_files(parent / one.name, kernel_files(run, one, package, wrap))
+        operator = f"torch.ops.{package}.{one.name}" if wrap else ""
+        kernels.append(ExportedKernel(one.result.task.id, one.best.id, parent / one.name, operator, one.outcome.latency_us, one.comparison))
+    export = ExportResult(out, package, kernels, omitted, unsolved, wrap is not None, clocks)
+    if wrap:
+        write_package(run, export, selected)
+    write_files(out, {"README.md": render_readme(run, export, selected)})
     return export
+
+
+def remove_earlier_kernels(folder: Path) -> None:
+    """Remove the kernels of an earlier export into the same folder, which the new export may leave out."""
+    for provenance in folder.glob("*/provenance.json"):
+        if (provenance.parent / "reference.py").is_file():
+            shutil.rmtree(provenance.parent)
+
+
+def check_package_name(name: str) -> str:
+    """Return the name of a package; raise UserError if Python cannot import it."""
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise UserError(f"'{name}' is not a name for a Python package. Use lower-case letters, digits and underscores, such as my_kernels.")
+    return name
+
+
+def prepare_export(result: TaskResult) -> KernelExport:
+    """Compare the best kernel of a task with its baselines and choose its name, which marks one that is not faster."""
+    assert result.best
+    assert result.best_outcome
+    comparison = compare_speed(result.best_outcome)
+    name = re.sub(r"\W", "_", result.task.id) + NAME_SUFFIXES[comparison.speed]
+    return KernelExport(result, result.best, result.best_outcome, comparison, name)
+
+
+def explain_empty_export(run: Run, omitted: Sequence[OmittedKernel]) -> str:
+    """Say why nothing can be exported and what to do."""
+    if not omitted:
+        return f"nothing to export: no kernel of {run.folder} passed all gates. Continue the run with 'evokernel resume'."
+    count = formatting.format_count(len(omitted), "correct kernel")
+    reasons = ", ".join(f"{one.task} ({one.comparison.describe()})" for one in omitted)
+    return (
+        f"nothing to export: none of the {count} is faster than its best baseline: {reasons}. "
+        "Export them with --all, or continue the run with 'evokernel resume'."
+    )
 
 
 def select_tasks(results: list[TaskResult], only: str) -> list[TaskResult]:
@@ -86,17 +173,52 @@ def find_wrapper(backend: str) -> Wrap | None:
     return wrap
 
 
-def kernel_files(run: Run, task: Task, best: Attempt, outcome: Outcome, wrap: Wrap | None) -> dict[str, str]:
+def find_dependencies(backend: str) -> list[str]:
+    """Return the packages that an export of this backend needs."""
+    package = find_plugin("backend", backend).__module__.rpartition(".")[0]
+    return [MIN_TORCH, *getattr(importlib.import_module(f"{package}.export"), "DEPENDENCIES", ())]
+
+
+def kernel_files(run: Run, export: KernelExport, package: str, wrap: Wrap | None) -> dict[str, str]:
     """Return the texts of all files in one kernel's folder, by file name."""
-    files = {**best.candidate.files, "reference.py": task.source}
+    task, candidate, settings = export.result.task, export.best.candidate, run.config.plugin_settings("backend")
+    files = {**candidate.files, "reference.py": task.source}
+    provenance = build_provenance(run, export)
     if wrap:
-        files |= wrap(task, best.candidate, run.config.plugin_settings("backend"))
-        files["test_kernel.py"] = render_template("test_kernel.py.j2", task=task)
-    return {**files, "provenance.json": json.dumps(build_provenance(run, task, best, outcome), indent=2) + "\n"}
+        backend = make_plugin("backend", candidate.backend, **settings)
+        is_single_size = tuple(backend.sizes_for(candidate)) == ("bench",)
+        spec = make_operator_spec(task, export.name, candidate.backend, export.outcome.protocol, is_single_size)
+        values = {"task": task, "package": package, "name": export.name, "warning": export.warning, "verified": spec.record["verified"]}
+        files |= wrap(task, candidate, settings) | spec.references
+        files["operator.json"] = json.dumps(spec.record, indent=2) + "\n"
+        for name in ("model_new.py", "test_kernel.py"):
+            files[name] = render_template(f"export_{name}.j2", **values)
+        files["__init__.py"] = render_template("export_kernel_init.py.j2", **values)
+        provenance["verified"] |= {"arguments": spec.record["verified"], "shapes": spec.record["verified_shapes"]}
+    return {**files, "provenance.json": json.dumps(provenance, indent=2) + "\n"}
 
 
-def build_provenance(run: Run, task: Task, best: Attempt, outcome: Outcome) -> dict[str, Any]:
-    """Return the origin of a kernel and its outcomes; `outcome` is the re-evaluation where the kernel has one."""
+def write_package(run: Run, export: ExportResult, selected: Sequence[KernelExport]) -> None:
+    """Write the files that make the kernels one installable package."""
+    backend, names = run.config.plugin_name("backend"), sorted(one.name for one in selected)
+    values = {"config": run.config, "package": export.package, "names": names}
+    write_files(
+        export.folder / export.package,
+        {"__init__.py": render_template("export_package_init.py.j2", **values), RUNTIME.name: RUNTIME.read_text(encoding="utf-8")},
+    )
+    pyproject = render_template(
+        "export_pyproject.toml.j2",
+        package=export.package,
+        description=f"Kernels of backend {backend} as PyTorch operators, exported by EvoKernel",
+        dependencies=find_dependencies(backend),
+        packages=[export.package, *(f"{export.package}.{name}" for name in names)],
+    )
+    write_files(export.folder, {"pyproject.toml": pyproject})
+
+
+def build_provenance(run: Run, export: KernelExport) -> dict[str, Any]:
+    """Return the origin of a kernel, and what was verified; the figures are those of its re-evaluation where it has one."""
+    task, best, outcome, comparison = export.result.task, export.best, export.outcome, export.comparison
     prompt = run.artifact_folder(best.id) / "reply.prompt.md"
     text = prompt.read_bytes() if prompt.is_file() else b""
     return {
@@ -112,50 +234,67 @@ def build_provenance(run: Run, task: Task, best: Attempt, outcome: Outcome) -> d
         "stage": best.stage.value,
         "start_point": best.start_point,
         "shown_items": [ref.model_dump(mode="json") for ref in best.shown_items],
-        "latency_us": outcome.latency_us,
-        "noise": outcome.noise,
-        "speedup": outcome.speedup,
+        "verified": {
+            "at": datetime.fromtimestamp(best.finished_at, UTC).isoformat(timespec="seconds") if best.finished_at else None,
+            "protocol": outcome.protocol or None,
+            "tolerance": {"atol": task.atol, "rtol": task.rtol},
+            "skipped_checks": list(outcome.skipped_checks),
+            "run_share": outcome.run_share,
+            "compared_share": outcome.compared_share,
+        },
+        "timing": {
+            "clock": formatting.clock_label([outcome.clock]),
+            "latency_us": outcome.latency_us,
+            "noise": outcome.noise,
+            "baselines_us": {name: outcome.baseline_latency_us(name) for name in outcome.baseline_us},
+            "best_baseline": comparison.baseline or None,
+            "speedup": comparison.speedup,
+            "speedup_interval": comparison.interval,
+            "speed": comparison.speed.value,
+        },
         "outcome": best.outcome.model_dump(mode="json"),
         "reevaluation": None if outcome is best.outcome else outcome.model_dump(mode="json"),
         "versions": dict(run.environment.get("versions", {})),
         "hardware": dict(run.environment.get("hardware", {})),
-        "finished_at": best.finished_at or None,
     }
 
 
-def render_readme(run: Run, results: Sequence[TaskResult], export: ExportResult) -> str:
+def render_readme(run: Run, export: ExportResult, selected: Sequence[KernelExport]) -> str:
     """Return the README of an export: a table of its kernels and how to use them."""
     rows = [
         {
-            "folder": result.task.id.replace("/", "-"),
-            "task": result.task.id,
-            "latency": formatting.format_latency(result.best_outcome.latency_us),
-            "baseline": formatting.format_latency(result.baseline_us),
-            "speedup": formatting.format_ratio(result.speedup),
+            "folder": f"{export.package}/{one.name}" if export.has_wrapper else one.name,
+            "name": one.name,
+            "task": one.result.task.id,
+            "latency": formatting.format_latency(one.outcome.latency_us),
+            "baseline": formatting.format_latency(one.comparison.baseline_us),
+            "speed": one.comparison.describe(),
+            "is_faster": one.comparison.is_faster,
         }
-        for result in results
-        if result.best_outcome
+        for one in selected
     ]
     return render_template(
         "export.md.j2",
         config=run.config,
+        backend=run.config.plugin_name("backend"),
+        package=export.package,
         rows=rows,
+        omitted=export.describe_omitted(),
         unsolved=export.unsolved,
         has_wrapper=export.has_wrapper,
         clock=formatting.clock_label(export.clocks),
-        baseline=formatting.baseline_label(export.baselines),
         environment=run.environment_summary(),
     )
 
 
-def render_template(name: str, **values: Any) -> str:
+def render_template(file: str, **values: Any) -> str:
     """Render a plain-text template; its values are not escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
-    return environment.get_template(name).render(**values)
+    return environment.get_template(file).render(**values)
 
 
 def write_files(folder: Path, files: dict[str, str]) -> None:
@@ -164,5 +303,4 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"cannot create {folder}: {error.strerror}. Choose another folder with --out.") from error
-    for name, text in files.items():
-        paths.write_text(folder / Path(name).name, text)
+    paths.write_files(folder, files)

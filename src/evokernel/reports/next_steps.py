@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.config import RunConfig
+from evokernel.core.records import Attempt
+from evokernel.reports.delivery import compare_speed
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.run_state import RunState
 
@@ -39,24 +41,35 @@ def run_steps(folder: Path, config: RunConfig, state: RunState, results: Sequenc
         steps.append(NextStep(FIXES.get(state.name, "Resume"), quote_command("resume", folder)))
     if state.name in ("finished", "unsolved"):
         steps.append(NextStep("More attempts", quote_command("resume", folder, "--budget", 2 * config.budget)))
-    if any(result.is_solved for result in results):
-        steps.append(NextStep("Export the best kernels", quote_command("export", folder)))
+    if solved := [result for result in results if result.is_solved]:
+        steps.append(NextStep("Export the best kernels", quote_command("export", folder, *export_options(solved))))
     if any(result.attempts for result in results):
         steps.append(NextStep("Tables and report", quote_command("report", folder)))
         steps.append(NextStep("Pages to share", quote_command("web", "--export", folder, f"{folder.name}-pages")))
     return steps
 
 
-def task_steps(folder: Path, config: RunConfig, result: TaskResult, kernel_files: Sequence[str]) -> list[NextStep]:
-    """Return the commands for a task: show it, export its best kernel, verify a downloaded kernel."""
+def task_steps(folder: Path, config: RunConfig, result: TaskResult) -> list[NextStep]:
+    """Return the commands for a task: show it, and export its best kernel."""
     task, backend = result.task.id, config.plugin_name("backend")
     steps = [NextStep("Show the task", quote_command("tasks", "show", task, "--backend", backend))]
     if result.is_solved:
-        steps.append(NextStep("Export its best kernel", quote_command("export", folder, "--task", task)))
-    if len(kernel_files) == 1:
-        command = quote_command("verify", kernel_files[0], "--task", task, "--backend", backend)
-        steps.append(NextStep("Verify the downloaded kernel", command))
+        steps.append(NextStep("Export its best kernel", quote_command("export", folder, "--task", task, *export_options([result]))))
     return steps
+
+
+def export_options(results: Sequence[TaskResult]) -> list[str]:
+    """Return `--all` if no kernel is faster than its best baseline: without it, nothing would be exported."""
+    return [] if any(compare_speed(result.best_outcome).is_faster for result in results) else ["--all"]
+
+
+def verify_step(config: RunConfig, attempt: Attempt) -> NextStep | None:
+    """Return the command that verifies a downloaded kernel; None if it is not one file."""
+    if len(attempt.candidate.files) != 1:
+        return None
+    (name,) = attempt.candidate.files
+    command = quote_command("verify", name, "--task", attempt.task, "--backend", config.plugin_name("backend"))
+    return NextStep("Verify the downloaded file", command)
 
 
 def item_steps(id: str, bank: object) -> list[NextStep]:

@@ -28,12 +28,14 @@ from evokernel.reference.describe import declared_tolerance
 from evokernel.reference.module import Reference, Sample
 from evokernel.reference.signature import make_signature
 from evokernel.reports import metrics
+from evokernel.reports.delivery import compare_speed
 from evokernel.reports.metrics import TaskResult
 from evokernel.torch_models.calls import Function, InterceptedModule, OuterCallMode, canonical_call
 from evokernel.torch_models.profiles import ModelProfile, Operator, fixed_threads
 from evokernel.torch_models.single_call import SingleCall, find_single_call
 from evokernel.verify.compare import FLOATS, ExpectedOutput, decode_values
 from evokernel.verify.evaluators import open_trial
+from evokernel.verify.kernel_process import BoundKernel, CallBuffers
 from evokernel.verify.tolerance import Tolerance
 from evokernel.verify.trial import Trial
 from evokernel.verify.verifier import scratch_folder
@@ -62,6 +64,10 @@ class SubstitutionResult(NamedTuple):
     reason: str = ""
     """Why torch computes all calls, or how the kernel failed."""
     has_failed: bool = False
+    speed_note: str = ""
+    """How the kernel compares with its best baseline if it is not faster; empty if it is."""
+    is_left_out: bool = False
+    """Whether the kernel was left out because it is not faster than its best baseline."""
 
 
 class ModelCheck(NamedTuple):
@@ -94,6 +100,11 @@ class SubstitutionReport(NamedTuple):
         """Calls that kernels replaced in one run of the model."""
         return sum(one.replaced_calls for one in self.results)
 
+    @property
+    def left_out(self) -> list[SubstitutionResult]:
+        """Kernels that were left out because they are not faster than their best baseline."""
+        return [one for one in self.results if one.is_left_out]
+
 
 @dataclass(eq=False)
 class InstalledKernel:
@@ -111,29 +122,13 @@ class InstalledKernel:
 
     def start(self) -> None:
         """Start the process, with buffers for the task's shapes, which are the model's."""
-        trial = self.trial
-        if trial.candidate_process is None:
-            trial.start_process([]).wait_ready()
-        assert trial.candidate_process
-        assert trial.arena
-        trial.candidate_process.load()
         self.arrays = self.sample.to_arrays()
-        self.slot = trial.arena.add_slot(self.arrays, self.outputs)
-        trial.candidate_process.bind(self.slot, tuple((number.name, number.kind, number.value) for number in self.sample.scalars))
+        scalars = tuple((number.name, number.kind, number.value) for number in self.sample.scalars)
+        self.kernel = BoundKernel(self.trial, CallBuffers(self.arrays, self.outputs), scalars)
 
     def run_on(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Run the kernel on the tensors of a call; raise if it writes outside its outputs or changes its inputs."""
-        trial = self.trial
-        assert trial.candidate_process
-        assert trial.arena
-        inputs = [to_array(array.name, tensors[index]) for array, index in zip(self.arrays, self.match.tensor_order)]
-        trial.arena.write_inputs(self.slot, inputs)
-        trial.arena.poison_outputs(self.slot)
-        trial.candidate_process.remaining_s = trial.candidate_process.timeout_s
-        trial.candidate_process.run(self.slot)
-        if violations := [*trial.arena.find_stray_writes(self.slot), *trial.arena.find_changed_inputs(self.slot, inputs)]:
-            raise CandidateError("out_of_bounds", f"the kernel wrote to memory it must not change: {', '.join(violations)}")
-        results = trial.arena.copy_outputs(self.slot)
+        results = self.kernel.run([to_array(array.name, tensors[index]) for array, index in zip(self.arrays, self.match.tensor_order)])
         return [from_array(Array(blank.name, blank.dtype, data)) for blank, data in zip(self.outputs, results)]
 
 
@@ -172,9 +167,19 @@ class CallReplacer(OuterCallMode):
 
 
 def substitute_kernels(
-    reference: Reference, source: str, profile: ModelProfile, run: Run, seed: int, report_progress: Callable[[str], None] = lambda _: None
+    reference: Reference,
+    source: str,
+    profile: ModelProfile,
+    run: Run,
+    seed: int,
+    report_progress: Callable[[str], None] = lambda _: None,
+    *,
+    use_all: bool = False,
 ) -> SubstitutionReport:
-    """Replace operators by a run's best kernels and compare the model's outputs with the original's, for several seeds."""
+    """Replace operators by a run's best kernels and compare the model's outputs with the original's, for several seeds.
+
+    Kernels that are not faster than their best baseline are left out, unless `use_all`.
+    """
     operators = {operator.call.key: operator for operator in profile.operators}
     task_results = metrics.collect_results(run, run.attempts())
     with ExitStack() as stack, fixed_threads(profile.threads):
@@ -182,7 +187,7 @@ def substitute_kernels(
         other_results: list[SubstitutionResult] = []
         for one in task_results:
             report_progress(f"starting the kernel for {one.task.id}")
-            installation = install_kernel(one, run, operators, stack)
+            installation = install_kernel(one, run, operators, stack, use_all)
             if isinstance(installation, SubstitutionResult):
                 other_results.append(installation)
             elif kernels.setdefault(installation.match.key, installation) is not installation:
@@ -198,7 +203,7 @@ def substitute_kernels(
 
 
 def install_kernel(
-    task_result: TaskResult, run: Run, operators: Mapping[str, Operator], stack: ExitStack
+    task_result: TaskResult, run: Run, operators: Mapping[str, Operator], stack: ExitStack, use_all: bool
 ) -> InstalledKernel | SubstitutionResult:
     """Build and start the best kernel of a task; return a result with the reason if that is not possible."""
     task, best = task_result.task, task_result.best
@@ -210,6 +215,10 @@ def install_kernel(
     operator = operators[match.key]
     if best is None:
         return SubstitutionResult(task.id, operator, torch_calls=operator.calls, reason="no kernel for it passed all gates")
+    comparison = compare_speed(task_result.best_outcome)
+    if not (use_all or comparison.is_faster):
+        reason = f"left out: {comparison.describe()}"
+        return SubstitutionResult(task.id, operator, best.id, torch_calls=operator.calls, reason=reason, is_left_out=True)
     job = make_job(run.config, task, best.candidate, seed=0)
     backend = make_plugin("backend", job.backend, **job.settings)
     if reason := backend.unavailable_reason():
@@ -287,6 +296,7 @@ def call_error(output: torch.Tensor, expected: torch.Tensor) -> float:
 def kernel_result(kernel: InstalledKernel, operator: Operator, run: Run) -> SubstitutionResult:
     """Return the result of an installed kernel after the checks."""
     best, outcome = kernel.task_result.best, kernel.task_result.best_outcome
+    comparison = compare_speed(outcome)
     is_same_hardware = all(environment["hardware"] == describe_hardware() for environment in run.environments())
     is_comparable = outcome is not None and outcome.clock in MEASURED and is_same_hardware and outcome.latency_us
     return SubstitutionResult(
@@ -299,6 +309,7 @@ def kernel_result(kernel: InstalledKernel, operator: Operator, run: Run) -> Subs
         kernel_s=outcome.latency_us * 1e-6 if is_comparable and outcome and outcome.latency_us else None,
         reason=kernel.failure or ("" if kernel.replaced_calls else NOT_CALLED),
         has_failed=bool(kernel.failure),
+        speed_note="" if comparison.is_faster else comparison.describe(),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from evokernel.core import paths
-from evokernel.core.backend import SIZES, Backend, CallShape, TimingResult
+from evokernel.core.backend import SIZES, Array, Backend, CallShape, TimingResult
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Job, Profile, Usage
 from evokernel.core.seeds import seed_from_text
@@ -67,6 +67,18 @@ class Evaluator(Protocol):
 
     def measure(self, trial: Trial) -> TimingResult:
         """Return paired latencies of the candidate, the incumbent and the baselines."""
+
+
+class CallArrays(Protocol):
+    """The arrays of one call, such as those of a case."""
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """The arrays that the kernel reads."""
+
+    @property
+    def outputs(self) -> tuple[Array, ...]:
+        """The arrays that it writes."""
 
 
 class PartsCheck(Protocol):
@@ -213,7 +225,7 @@ class Trial:
         assert self.candidate_process
         self.candidate_process.prepare(step, self.workdir / "programs", self.make_call_shapes(), self.workdir / step)
 
-    def start_process(self, cases: Sequence[Case], arena: Arena | None = None) -> CandidateProcess:
+    def start_process(self, cases: Sequence[CallArrays], arena: Arena | None = None) -> CandidateProcess:
         """Start a candidate process with room for these cases and for the timed ones, in new memory unless an arena is passed."""
         signature = self.job.task.signature
         bench_input_bytes = compute_span_bytes([make_blank_array(tensor) for tensor in (*signature.inputs, *signature.params)])

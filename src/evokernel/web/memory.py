@@ -11,9 +11,11 @@ from evokernel.core.errors import UserError
 from evokernel.core.memory_ids import make_trace_id, split_trace_id, task_of_attempt
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Embedder
+from evokernel.core.records import MemoryItem
 from evokernel.memory.index import KINDS
 from evokernel.memory.ledger import HistoryEntry
 from evokernel.memory.queries import BankBrowser, ItemPage, ItemQuery
+from evokernel.reports import next_steps
 from evokernel.web import svg
 from evokernel.web.charts import Chart, series_legend
 from evokernel.web.render import Links, Page, Query, render_part
@@ -99,7 +101,9 @@ def memory_page(banks: OpenBanks, query: Query, links: Links) -> Page:
         "pages": pages,
     }
     parts = {
-        "head": render_part("memory_head.html.j2", links, figures=bank.summarize(), path=bank.path),
+        "head": render_part(
+            "memory_head.html.j2", links, figures=bank.summarize(), path=bank.path, steps=next_steps.bank_steps(bank.path), is_open=False
+        ),
         "results": render_part("results.html.j2", links, **values),
     }
     return Page("Memory", "memory", state, parts, layout="memory.html.j2", is_live=not state["q"])
@@ -138,13 +142,20 @@ def item_page(banks: OpenBanks, query: Query, links: Links) -> Page:
             links,
             values_by_stage={stage: values_by_stage.get(stage) for stage in STAGE_LABELS},
             task_url=task_url,
+            steps=next_steps.item_steps(id, bank.path),
+            is_open=False,
             **values,
         ),
         "path": render_part("chart.html.j2", links, charts=[chart] if chart else []),
         "shown": render_value_updates(bank, steps, run_keys, links) if steps else render_occurrences(banks.run_index, id, links),
-        "text": render_part("item_text.html.j2", links, **values),
+        "text": render_part("item_text.html.j2", links, titles=bank.load_titles(origin_ids(entry.item)), **values),
     }
     return Page(entry.item.title or id, "item", {"bank": key, "id": id}, parts, layout="item_page.html.j2")
+
+
+def origin_ids(item: MemoryItem) -> list[str]:
+    """The items that an item comes from."""
+    return [*([item.parent] if item.parent else []), *item.shown_items]
 
 
 def attempt_url(links: Links, run_keys: Mapping[str, str], run: str, task: str, attempt: str) -> str:

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from evokernel.reports import formatting, opportunities, page
 from evokernel.web import tooltips
+from evokernel.web.markdown import render_markdown
 
 PACKAGE_FOLDER = Path(__file__).parent
 Query = Mapping[str, str]
@@ -70,6 +71,7 @@ def template_environment() -> Environment:
     environment.globals["tooltips"] = tooltips.TOOLTIPS
     environment.filters["link"] = format_link
     environment.filters["utc"] = format_utc
+    environment.filters["markdown"] = render_markdown
     environment.filters["speed"] = formatting.format_speed
     environment.filters["explain_bottleneck"] = tooltips.explain_bottleneck
     environment.filters["explain_cause"] = opportunities.explain_cause

@@ -80,6 +80,7 @@ def runs_page(run_index: RunIndex, query: Query, links: Links) -> Page:
     pages = -(-len(rows) // ROWS_PER_PAGE)
     parts = {
         "chart": render_part("chart.html.j2", links, charts=[chart] if chart else []),
+        "side": render_part("side_by_side.html.j2", links, compared=compared),
         "grid": render_part("cells.html.j2", links, cells=cells, tag="tr"),
         "empty": render_part("empty.html.j2", links, message="" if cells else NO_MATCH if search_text else NO_RUNS),
         "pager": render_part("pager.html.j2", links, view="runs", state=state, page=page, pages=pages),

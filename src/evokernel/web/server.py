@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +24,7 @@ from starlette.routing import Route
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.reports import metrics
-from evokernel.web import glossary, graph, memory, runs, task
+from evokernel.web import compare, glossary, graph, memory, runs, task
 from evokernel.web.auth import AccessGuard
 from evokernel.web.render import PACKAGE_FOLDER, Links, Page, Query, render_page, render_part
 from evokernel.web.run_index import RunIndex
@@ -62,6 +63,7 @@ VIEWS: dict[str, View | BankView] = {
     "runs": View(runs.runs_page, runs.runs_version),
     "run": View(runs.run_page, runs.run_version),
     "task": View(task.task_page, task.task_version),
+    "compare": View(compare.compare_page, compare.compare_version),
     "graph": View(graph.curriculum_page, runs.run_version),
     "memory": BankView(memory.memory_page, memory.memory_version),
     "glossary": View(glossary.glossary_page, glossary.glossary_version),
@@ -189,6 +191,16 @@ class Dashboard:
             error_page = Page(title, view, {}, {"error": message}, layout="plain.html.j2", is_live=False)
             return HTMLResponse(render_page(error_page, self.links, mark=""), status, headers)
 
+    async def serve_kernel(self, request: Request) -> Response:
+        """Handle a request for a file of a kernel, to be saved."""
+        query = parse_query(request)
+        try:
+            text = await self.run_on_reader_thread(lambda: task.read_kernel_file(self.run_index, query))
+        except UserError as error:
+            return PlainTextResponse(str(error), 404)
+        name = re.sub(r"[^A-Za-z0-9._+-]", "_", query["file"].rpartition("/")[2]).lstrip(".") or "kernel"
+        return PlainTextResponse(text, headers={"content-disposition": f'attachment; filename="{name}"'})
+
     def keep_pending_page(self, key: PageKey, rendering: asyncio.Future[str]) -> None:
         """Keep a slow page while it renders: the browser shows a waiting page and then loads the finished one."""
         self.pending_pages[key] = rendering
@@ -259,7 +271,7 @@ class Dashboard:
     def build_application(self, host: str, port: int, token: str = "") -> AccessGuard:
         """The complete application behind its access guard."""
         pages = [Route("/" if view == "runs" else f"/{view}", self.serve_page) for view in VIEWS]
-        routes = [*pages, Route("/live", self.serve_changes), Route("/static/{name}", serve_asset)]
+        routes = [*pages, Route("/live", self.serve_changes), Route("/download", self.serve_kernel), Route("/static/{name}", serve_asset)]
         return AccessGuard(Starlette(routes=routes, lifespan=self.lifespan), host, port, token)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -11,13 +12,15 @@ from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt
 from evokernel.reports import formatting, metrics, opportunities, tables
 from evokernel.reports.metrics import TaskResult
-from evokernel.reports.page import outcome_line, result_headline
+from evokernel.reports.next_steps import task_steps, verify_step
+from evokernel.reports.page import outcome_line, result_headline, result_notes
 from evokernel.web import diff, lineage, roofline, svg
 from evokernel.web.charts import Chart
 from evokernel.web.render import Links, Page, Query, render_part
 from evokernel.web.run_index import RunIndex
-from evokernel.web.run_tail import RunTail, resolve_inside
-from evokernel.web.runs import parse_page_number
+from evokernel.web.run_tail import RunTail, file_stamp, resolve_inside
+from evokernel.web.runs import parse_page_number, shown_folder
+from evokernel.web.shown_items import describe_context
 
 ROWS_PER_PAGE = 60
 MAX_TEXT_CHARS = 200_000
@@ -40,6 +43,16 @@ def find_task(run_index: RunIndex, query: Query) -> tuple[RunTail, TaskResult]:
     if result is None:
         raise UserError(f"run '{run_tail.key}' has no task '{query.get('task', '')}'.")
     return run_tail, result
+
+
+def read_kernel_file(run_index: RunIndex, query: Query) -> str:
+    """A file of an attempt's kernel; raises UserError if there is none."""
+    _, result = find_task(run_index, query)
+    number = parse_attempt_number(result, query.get("attempt", ""))
+    files = result.attempts[number].candidate.files if number is not None else {}
+    if query.get("file", "") not in files:
+        raise UserError(f"this attempt has no file '{query.get('file', '')}'.")
+    return files[query["file"]]
 
 
 def parse_attempt_number(result: TaskResult, text: str) -> int | None:
@@ -110,7 +123,9 @@ def render_task_head(run_tail: RunTail, result: TaskResult, links: Links) -> Mar
     values = {
         "headline": result_headline(result),
         "category": metrics.task_category(result.task),
-        "notes": formatting.explain_tags(result.task.tags),
+        "notes": result_notes(result),
+        "steps": task_steps(shown_folder(run_tail, links), run_tail.run.config, result) if run_tail.run else [],
+        "is_open": False,
     }
     return render_part("task_head.html.j2", links, key=run_tail.key, result=result, failed_reevaluations=failed_reevaluations, **values)
 
@@ -123,7 +138,14 @@ def text_or_empty(value: object) -> str:
 def task_version(run_index: RunIndex, query: Query) -> object:
     """A value that changes when the attempts of the task change."""
     run_tail, result = find_task(run_index, query)
-    return len(result.attempts), tuple(result.reevaluations), [one.outcome.feasible for one in result.attempts], run_tail.run is None
+    facts = [one.outcome.feasible for one in result.attempts], run_tail.run is None, bank_stamps(run_index, run_tail)
+    return len(result.attempts), tuple(result.reevaluations), *facts
+
+
+def bank_stamps(run_index: RunIndex, run_tail: RunTail) -> object:
+    """A value that changes when the bank file of a run changes: the loop updates values after it stores an attempt."""
+    path = run_index.banks.get(run_index.bank_key(run_tail) or "")
+    return [file_stamp(path.with_name(path.name + suffix)) for suffix in ("", "-wal")] if isinstance(path, Path) else None
 
 
 def latency_chart(result: TaskResult, selected: int | None) -> Chart | None:
@@ -166,15 +188,10 @@ def render_attempt(
     run_index: RunIndex, run_tail: RunTail, result: TaskResult, selected: int, parents: Sequence[int | None], links: Links
 ) -> Markup:
     """One attempt: gates, profile, context, prompt, reply and kernel."""
-    attempt = result.attempts[selected]
-    bank = run_index.bank_key(run_tail)
-    has_page = [bool(bank) and ref.role != "nothing" for ref in attempt.shown_items]
-    shown_items = [
-        (ref, links.url_for("item", bank=bank, id=ref.id) if is_linked else "")
-        for ref, is_linked in zip(attempt.shown_items, has_page, strict=True)
-    ]
+    attempt, parent = result.attempts[selected], parents[selected]
+    start = result.attempts[parent] if parent is not None else None
     reevaluation = result.reevaluations.get(attempt.id)
-    files = [TextBlock(name, *truncate(body)) for name, body in sorted(attempt.candidate.files.items())]
+    files = {name: truncate(body)[0] for name, body in attempt.candidate.files.items()}
     table = opportunities.opportunity_table(attempt.outcome)
     return render_part(
         "attempt.html.j2",
@@ -184,15 +201,15 @@ def render_attempt(
         number=selected,
         attempt=attempt,
         outcome_text=outcome_line(attempt),
-        parent=parents[selected],
+        parent=parent,
         children=lineage.children_by_parent(parents).get(selected, []),
-        shown_items=shown_items,
+        context=describe_context(run_index, run_tail, attempt, start, links),
         reevaluation=reevaluation,
         is_best=attempt is result.best,
         texts=read_texts(run_tail, attempt),
-        files=files,
+        verify_step=verify_step(run_tail.run.config, attempt) if run_tail.run else None,
         opportunities=table.format_rows() if table else [],
-        annotated_source=opportunities.annotate_source({file.name: file.text for file in files}, attempt.outcome),
+        annotated_source=opportunities.annotate_source(files, attempt.outcome),
         roofline_image=roofline.draw_roofline(result.task, result, attempt.outcome),
         time_bars=roofline.draw_time_bars(result, attempt.outcome),
         interval=attempt.outcome.speedup_interval("incumbent"),

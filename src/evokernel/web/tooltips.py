@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from evokernel.core.glossary import explain_term
 from evokernel.reports.formatting import BOTTLENECK_EXPLANATIONS
 from evokernel.reports.opportunities import NOTE as OPPORTUNITY_NOTE
 
 TOOLTIPS: dict[str, Any] = {
-    "q1": "Q1: learned value of the item for drafting, between -1 and 1; higher means that attempts with it in the prompt earned more.",
-    "q2": "Q2: learned value of the item for refining, between -1 and 1; higher means that attempts with it in the prompt earned more.",
-    "value": "Q1 or Q2: learned value of a memory item for drafting or refining, between -1 and 1.",
-    "visits": "Number of updates of the value at this stage.",
+    "q1": f"The value of a memory item for drafting. {explain_term('value')}",
+    "q2": f"The value of a memory item for refining. {explain_term('value')}",
+    "value": explain_term("value"),
+    "visits": explain_term("visits"),
     "kind": "api: API card; practice: practice card; experience: lesson of an attempt; trace: kernel of an attempt.",
     "reward": "Reward of an attempt, between -1 and 1: -1 for a failure, higher for a correct and for a faster kernel.",
     "steps": "Optional model calls of an attempt besides the one that wrote the kernel: a plan, a critic's change, repairs.",
@@ -30,7 +31,7 @@ TOOLTIPS: dict[str, Any] = {
     },
     "protocol": "paper or strict: the rules by which the verifier decides correctness and time.",
     "gain": OPPORTUNITY_NOTE,
-    "incident": "Infrastructure failures that cost no budget.",
+    "incident": explain_term("incident"),
 }
 TOTALS: dict[str, str] = {
     "compiled (CR)": TOOLTIPS["cr"],

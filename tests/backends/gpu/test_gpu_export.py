@@ -1,62 +1,64 @@
-"""Exported kernels stand on their own: PyTorch calls them; without a GPU, Triton's in its interpreter."""
+"""Exported kernels need no part of this package: PyTorch calls them; without a GPU, Triton's in its interpreter."""
 
-import importlib.util
-import subprocess
+import importlib
 import sys
 
 import pytest
+import sample_export
 import torch
 
 from evokernel.backends.cuda.build import find_nvcc
 from evokernel.core.plugins import plugin_folder
-from evokernel.core.records import Candidate
-from evokernel.reports.export import find_wrapper, render_template
-from evokernel.tasks.loader import load_tasks
 
 
-def exported(backend: str, file: str, text: str, into) -> None:
-    task = load_tasks(str(plugin_folder("backend", backend) / "samples" / "task.py"))[0]
-    candidate = Candidate(backend=backend, files={file: text})
-    test = render_template("test_kernel.py.j2", task=task)
-    into.mkdir()
-    made = find_wrapper(backend)(task, candidate, {})
-    for name, content in {"reference.py": task.source, "test_kernel.py": test, **candidate.files, **made}.items():
-        (into / name).write_text(content)
+def export_sample(backend: str, file: str, into):
+    samples = plugin_folder("backend", backend) / "samples"
+    return sample_export.export_kernel(into, samples / "task.py", backend, {file: (samples / "good" / file).read_text()})
 
 
 @pytest.mark.slow(one_in=5)
-def test_exported_triton_test_passes_and_can_fail(tmp_path):
+def test_exported_triton_tests_pass_and_can_fail(tmp_path):
     pytest.importorskip("triton")
-    good = (plugin_folder("backend", "triton") / "samples" / "good" / "kernel.py").read_text()
-    exported("triton", "kernel.py", good, tmp_path / "good")
-    exported("triton", "kernel.py", good.replace("slope * y", "2 * slope * y"), tmp_path / "bad")
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--import-mode=importlib", "-k", "0", str(tmp_path)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "1 failed, 1 passed" in done.stdout, done.stdout
-    assert "PASSED good/test_kernel.py::test_kernel_matches_the_reference[0]" in done.stdout
+    kernel = export_sample("triton", "kernel.py", tmp_path)
+    output = sample_export.run_tests(kernel.folder)
+    assert "failed" not in output, output
+    assert "::test_compiled_model_equals_eager" in output
+    source = kernel.folder / "kernel.py"
+    source.write_text(source.read_text().replace("slope * y", "2 * slope * y"))
+    assert "1 failed" in sample_export.run_tests(kernel.folder, "-k", "matches_the_reference and 0-reference_small")
+
+
+@pytest.mark.slow(one_in=5)
+def test_exported_cuda_tests_are_skipped_with_a_reason_without_a_gpu(tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    output = sample_export.run_tests(export_sample("cuda", "kernel.cu", tmp_path).folder)
+    assert "no NVIDIA GPU" in output
+    assert "passed" not in output
+    assert "failed" not in output
 
 
 @pytest.mark.slow(one_in=5)
 @pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc")
 def test_exported_cuda_kernel_gets_its_arguments_in_order(tmp_path, monkeypatch):
-    """As far as there is no GPU: the library is built and loaded, and the call is seen instead of made."""
-    good = (plugin_folder("backend", "cuda") / "samples" / "good" / "kernel.cu").read_text()
-    exported("cuda", "kernel.cu", good, tmp_path / "good")
+    """Without a GPU: the library is built and loaded, and a recorder replaces the launch."""
+    kernel = export_sample("cuda", "kernel.cu", tmp_path)
     monkeypatch.setenv("CUDACXX", str(find_nvcc("")))
-    spec = importlib.util.spec_from_file_location("exported_model", tmp_path / "good" / "model_new.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    library = module.build("sm_90a")
-    assert library == module.build("sm_90a"), "built once"
+    monkeypatch.syspath_prepend(str(kernel.folder.parents[1]))
+    module = importlib.import_module(f"{kernel.folder.parent.name}.{kernel.folder.name}")
+    kernel_call = sys.modules[f"{module.__name__}.kernel_call"]
+    library = kernel_call.build(kernel_call.find_compiler(), [*kernel_call.FLAGS, "-arch=sm_90a"])
+    assert library == kernel_call.build(kernel_call.find_compiler(), [*kernel_call.FLAGS, "-arch=sm_90a"]), "built once"
     assert b"kernel" in library.read_bytes()
-    seen = []
-    monkeypatch.setattr(module, "DEVICE", "cpu")
-    monkeypatch.setattr(module, "call", lambda tensors, scalars, outputs: seen.append((tensors, scalars, outputs)))
+    calls = []
+    monkeypatch.setattr(kernel_call, "DEVICE", "cpu")
+    monkeypatch.setattr(kernel_call, "prepare", lambda: None)
+    monkeypatch.setattr(kernel_call, "call", lambda tensors, numbers, outputs: calls.append((tensors, numbers, outputs)))
     model = module.ModelNew(*module.get_init_inputs())
     (x,) = module.get_inputs()
     result = model(x)
-    [(tensors, scalars, outputs)] = seen
+    [(tensors, numbers, outputs)] = calls
     assert [tensor.data_ptr() for tensor in tensors] == [x.data_ptr(), model.scale.data_ptr(), model.shift.data_ptr()]
-    assert scalars == [512, 0.25]
-    assert torch.equal(torch.nan_to_num(result), torch.nan_to_num(outputs[0]))
+    assert numbers == [512, 0.25]
+    assert result.data_ptr() == outputs[0].data_ptr()
     assert result.shape == x.shape

@@ -103,6 +103,15 @@ def match_pattern(root: Node) -> KernelPattern:
     raise UnsupportedPattern(f"the combination of {', '.join(sorted(kinds))}")
 
 
+def match_fused(root: Node) -> KernelPattern:
+    """Any steps as one kernel; its template decides whether blocks of rows cover them."""
+    nodes = walk(root)
+    if not any(n.op == "leaf" for n in nodes):
+        raise UnsupportedPattern("an output that depends on no tensor")
+    main = tuple(n for n in nodes if not n.is_elementwise and not n.is_input)
+    return KernelPattern("fused", root, main, tensors=tuple(n for n in nodes if n.op == "leaf"))
+
+
 def find_operands(root: Node, exclude: Sequence[Node] = ()) -> list[Node]:
     """The distinct tensors and positions that a graph reads, in order of appearance."""
     return [n for n in walk(root) if n.op in ("leaf", "index") and n not in exclude]

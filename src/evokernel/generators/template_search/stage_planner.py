@@ -18,11 +18,12 @@ from evokernel.generators.template_search.graph import (
     walk,
 )
 from evokernel.generators.template_search.graph_reader import Graph
-from evokernel.generators.template_search.patterns import KernelPattern, match_pattern
+from evokernel.generators.template_search.patterns import KernelPattern, match_fused, match_pattern
 from evokernel.generators.template_search.sink_reshapes import sink_reshapes
 
-FUSION_MODES = ("none", "all", "after", "before")
-"""`none`: one kernel per operator. `all`: as much as a template covers.
+FUSION_MODES = ("none", "all", "after", "before", "whole")
+"""`none`: one kernel per operator. `all`: as much as a template for one kind of operator covers. `whole`: as `all`, and steps that no such
+template covers together go into a kernel over blocks of rows, if the backend has a template for it.
 
 `after` puts elementwise steps into the kernel of the compute-intensive operator before them, `before` into that of the one after them.
 """
@@ -63,22 +64,31 @@ class Plan:
         return tuple((stage.pattern.family, stage.pattern.root.key) for stage in self.stages)
 
 
-def plan_stages(graph: Graph, outputs: tuple[str, ...], fuse: str, require_template: Callable[[KernelPattern], object]) -> Plan:
-    """Stages for all outputs; `require_template` raises UnsupportedPattern for a pattern that the backend has no template for."""
-    return StagePlanner(graph, outputs, fuse, require_template).plan_outputs()
+def plan_stages(
+    graph: Graph, outputs: tuple[str, ...], fuse: str, require_template: Callable[[KernelPattern], object],
+    prefers_fused: Callable[[KernelPattern], bool] = lambda pattern: False,
+) -> Plan:  # fmt: skip
+    """Stages for all outputs; `require_template` raises UnsupportedPattern for a pattern that the backend has no template for.
+
+    `prefers_fused` says whether a kernel over blocks of rows suits a pattern better than the pattern's own template.
+    """
+    return StagePlanner(graph, outputs, fuse, require_template, prefers_fused).plan_outputs()
 
 
 class StagePlanner:
     """Grows each stage from its result towards the inputs, as far as the fusion mode and the templates allow."""
 
-    def __init__(self, graph: Graph, names: tuple[str, ...], fuse: str, require_template: Callable[[KernelPattern], object]) -> None:
+    def __init__(
+        self, graph: Graph, names: tuple[str, ...], fuse: str, require_template: Callable[[KernelPattern], object],
+        prefers_fused: Callable[[KernelPattern], bool],
+    ) -> None:  # fmt: skip
         self.roots, moved_nodes = sink_reshapes(graph.outputs)
         self.origin: dict[Node, int] = {}
         for old, step in graph.origin.items():
             for node in walk(moved_nodes[old]) if old in moved_nodes else ():
                 self.origin.setdefault(strip_reshapes(node), step)
         self.main_steps = {step for node, step in self.origin.items() if not node.is_elementwise and not node.is_input}
-        self.fuse, self.require_template = fuse, require_template
+        self.fuse, self.require_template, self.prefers_fused = fuse, require_template, prefers_fused
         self.outputs = {strip_reshapes(root): (name, root.shape) for name, root in zip(names, self.roots)}
         self.order = walk(*self.roots)
         self.users: dict[Node, set[Node]] = defaultdict(set)
@@ -122,7 +132,7 @@ class StagePlanner:
 
     def initial_region(self, root: Node) -> set[Node]:
         """The nodes a stage starts with: the value alone, or everything between two products if that is a pattern (attention)."""
-        region, stack = {root}, list(root.args) if root.op == "matmul" and self.fuse == "all" else []
+        region, stack = {root}, list(root.args) if root.op == "matmul" and self.fuse in ("all", "whole") else []
         while stack:
             node = stack.pop()
             if node in region or self.is_stage_boundary(node):
@@ -138,8 +148,18 @@ class StagePlanner:
     def match_region(self, root: Node, region: set[Node]) -> KernelPattern:
         """The pattern of a region whose inputs are in memory; raises UnsupportedPattern if no template covers it."""
         inputs = {node: self.buffer_leaf(node) for node in self.region_inputs(region) if not node.is_input}
-        pattern = match_pattern(replace_nodes(root, inputs))
-        self.require_template(pattern)
+        tree = replace_nodes(root, inputs)
+        try:
+            pattern = match_pattern(tree)
+            self.require_template(pattern)
+        except UnsupportedPattern:
+            if self.fuse != "whole":
+                raise
+            pattern = match_fused(tree)
+            self.require_template(pattern)
+        if self.fuse == "whole" and self.prefers_fused(pattern):
+            pattern = match_fused(tree)
+            self.require_template(pattern)
         return pattern
 
     def buffer_leaf(self, node: Node) -> Node:
@@ -167,7 +187,7 @@ class StagePlanner:
             return True  # positions and numbers alone do not need a stage
         if not self.users[node] <= region:
             return False
-        if node.op == "permute" or self.fuse == "all":
+        if node.op == "permute" or self.fuse in ("all", "whole"):
             return True
         if self.source_step(node) in {self.source_step(n) for n in region}:
             return True

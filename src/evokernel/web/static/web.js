@@ -22,14 +22,14 @@
   times();
   setInterval(times, 5000);
 
-  for (const form of document.querySelectorAll("form[data-auto]")) {
+  for (const form of document.querySelectorAll("form[data-auto], form[data-submit]")) {
     const send = () => {  // send only filled fields, so that URLs stay short
       const filled = new URLSearchParams(), many = new Map();
       for (const [name, value] of new FormData(form)) if (value) many.set(name, [...(many.get(name) ?? []), value]);
       for (const [name, values] of many) filled.set(name, values.join(","));
       location.assign(`${form.getAttribute("action")}?${filled}`);
     };
-    form.addEventListener("change", (event) => { if (event.target.matches("select, [type=checkbox]")) send(); });
+    if ("auto" in form.dataset) form.addEventListener("change", (event) => { if (event.target.matches("select, [type=checkbox]")) send(); });
     form.addEventListener("submit", (event) => { event.preventDefault(); send(); });
   }
 

@@ -1,4 +1,4 @@
-"""What an exported C++ kernel is used with: a PyTorch module that builds and calls it, and the header it is compiled with."""
+"""Exports a C++ kernel with the module that builds and calls it, and the header it is compiled with."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 from evokernel.backends.cpp.abi import harness_header
 from evokernel.backends.cpp.build import FLAGS
+from evokernel.backends.native.export import KERNEL_CALL, render_kernel_call
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Settings, Task
 
+DEPENDENCIES: tuple[str, ...] = ()
+
 
 def files(task: Task, candidate: Candidate, settings: Settings) -> dict[str, str]:
     """File name to text, beside the candidate's own files and `reference.py`."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, keep_trailing_newline=True)
-    wrapper = environment.get_template("model_new.py.j2").render(
-        task=task,
+    kernel_call = render_kernel_call(
+        task,
+        Path(__file__).parent,
         flags=[*FLAGS, *str(settings.get("flags") or "").split()],
         compiler=str(settings.get("compiler") or ""),
         threads=int(str(settings.get("threads") or 1)),
-        scalars=[scalar.kind for scalar in task.signature.scalars],
     )
-    return {"harness.h": harness_header(task.signature), "model_new.py": wrapper}
+    return {"harness.h": harness_header(task.signature), KERNEL_CALL: kernel_call}

@@ -1,16 +1,18 @@
-"""What an exported Triton kernel is used with: a PyTorch module that calls it, on a GPU or in Triton's interpreter."""
+"""Exports a Triton kernel with the module that calls it, on a GPU or in Triton's interpreter."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evokernel.backends.gpu.export import WRAPPER, wrapper
+from evokernel.backends.native.export import KERNEL_CALL, render_kernel_call
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Settings, Task
 
+DEPENDENCIES = ("triton",)
+
 
 def files(task: Task, candidate: Candidate, settings: Settings) -> dict[str, str]:
     """File name to text, beside the candidate's own files and `reference.py`."""
-    return {WRAPPER: wrapper(task, Path(__file__).parent)}
+    return {KERNEL_CALL: render_kernel_call(task, Path(__file__).parent)}

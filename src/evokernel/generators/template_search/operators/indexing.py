@@ -20,6 +20,7 @@ from evokernel.generators.template_search.graph import (
     make_const,
     make_index,
     reshape,
+    unsqueeze,
 )  # fmt: skip
 from evokernel.generators.template_search.operators.compute_intensive import expand_to
 from evokernel.generators.template_search.operators.data_movement import slice_axis
@@ -57,16 +58,6 @@ def take_along(x: object, rows: object, dim: object = None) -> Node:
     full = broadcast_shapes(*without_axis)
     node, places = (expand_to(t, (*full[:axis], t.shape[axis], *full[axis + 1 :])) for t in (node, places))
     return gather(node, axis, places)
-
-
-def one_hot(x: object, classes: object = -1) -> Node:
-    """1 at the position of a class along a new last axis."""
-    places, n = as_node(x), as_num(classes)
-    if n.value < 1:
-        raise UnsupportedPattern("one_hot() without a number of classes")
-    shape = (*places.shape, n)
-    same = apply("eq", reshape(places, (*places.shape, Num.of(1))), make_index(shape, len(shape) - 1))
-    return cast(apply("where", same, 1.0, 0.0), "int64")
 
 
 def index_select(x: object, dim: object, rows: object) -> Node:
@@ -108,6 +99,11 @@ def advanced_index(x: object, places: object) -> Node:
         raise UnsupportedPattern("an index over several axes with more elements than float32 can count")
     merged_axes = reshape(node, (*node.shape[:first], total, *node.shape[last:]))
     return index_select(merged_axes, first, where)
+
+
+def one_hot(x: object, classes: object = -1, shape: tuple[Num, ...] = ()) -> Node:
+    """1 at the position that each element names along a new last axis, 0 elsewhere."""
+    return cast(apply("eq", unsqueeze(as_node(x), -1), make_index(shape, len(shape) - 1)), "int64")
 
 
 def scatter_lowering(kind: str) -> Callable[..., Node]:
@@ -165,8 +161,8 @@ def embedding_bag(table: object, rows: object, starts: object, *settings: object
 
 
 TABLE: Mapping[str, Callable[..., object]] = {
-    "gather": gather, "take_along_dim": take_along, "one_hot": one_hot, "index_select": index_select, "index": advanced_index,
+    "gather": gather, "take_along_dim": take_along, "index_select": index_select, "index": advanced_index,
     "scatter": scatter_lowering("set"), "scatter_add": scatter_lowering("add"), "index_add": index_scatter_lowering("add"),
     "index_copy": index_scatter_lowering("set"),
-    "embedding_bag": embedding_bag, "_embedding_bag": embedding_bag,
+    "one_hot": one_hot, "embedding_bag": embedding_bag, "_embedding_bag": embedding_bag,
 }  # fmt: skip

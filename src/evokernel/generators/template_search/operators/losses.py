@@ -11,13 +11,16 @@ from evokernel.generators.template_search.graph import (
     apply,
     as_node,
     as_num,
-    make_const,
+    in_memory,
+    make_index,
     make_select,
     reduce,
     reshape,
-)  # fmt: skip
+    squeeze,
+    unsqueeze,
+)
 from evokernel.generators.template_search.operators.elementwise import log_one_plus_exp
-from evokernel.generators.template_search.operators.indexing import as_indices, count_elements, gather, index_select
+from evokernel.generators.template_search.operators.indexing import as_indices
 from evokernel.generators.template_search.operators.reductions import cosine_similarity, log_softmax
 
 MEAN, SUM = 1, 2
@@ -114,52 +117,43 @@ def kl_divergence(x: object, y: object, reduction: object = MEAN, log_target: ob
 def cross_entropy(
     x: object, y: object, weight: object = None, reduction: object = MEAN, ignore: object = -100, smoothing: object = 0.0
 ) -> Node:
-    """-log softmax at the target class; targets may also be probabilities of all classes."""
+    """-log softmax at the target class; the plain case is an operator of its own. Targets may also be probabilities of all classes."""
     logits, classes = as_node(x), as_node(y)
-    kind, smooth = as_num(reduction).value, as_num(smoothing).value
-    is_plain = weight is None and not smooth and as_num(ignore).value < 0 and kind in (MEAN, SUM)
-    if is_plain and len(logits.shape) == 2 and "int" in classes.dtype:
-        return Node("cross_entropy", (logits, as_indices(classes)), (), "mean" if kind == MEAN else "sum")
-    axis = min(1, len(logits.shape) - 1)
-    log_p = log_softmax(logits, axis)
-    if "int" in classes.dtype or classes.op == "index":
-        return nll_loss(log_p, classes, weight, reduction, ignore, smooth)
-    if weight is not None or smooth:
-        raise UnsupportedPattern("a cross entropy of probabilities with weights or smoothing")
-    loss = apply("neg", reduce("sum", apply("mul", log_p, classes), axis))
-    rows = make_const(count_elements(loss.shape))
-    return loss if kind not in (MEAN, SUM) else reduce("sum", loss) if kind == SUM else apply("div", reduce("sum", loss), rows)
-
-
-def nll_loss(x: object, y: object, weight: object = None, reduction: object = MEAN, ignore: object = -100, smoothing: float = 0.0) -> Node:
-    """-x at the target class, with weights of classes, an ignored class and smoothing; a mean is divided by the sum of the weights."""
-    log_p, classes = as_node(x), as_indices(y)
-    axis, kind, ignored = min(1, len(log_p.shape) - 1), as_num(reduction).value, as_num(ignore).value
-    factor: Node | None = None
-    if ignored >= 0:
-        factor = apply("where", apply("ne", classes, float(ignored)), 1.0, 0.0)
-    picked = pick_class(log_p, classes, axis)
-    loss = apply("neg", picked)
-    if weight is not None:
-        class_weight = reshape(index_select(weight, 0, reshape(classes, (count_elements(classes.shape),))), classes.shape)
-        factor = class_weight if factor is None else apply("mul", factor, class_weight)
-    if smoothing:
-        if weight is not None:
-            raise UnsupportedPattern("a cross entropy with weights and smoothing")
-        even = apply("neg", reduce("mean", log_p, axis))
-        loss = apply("add", apply("mul", 1.0 - smoothing, loss), apply("mul", smoothing, even))
-    if factor is None:
+    kind, axis = int(as_num(reduction).value), min(1, len(logits.shape) - 1)
+    if len(classes.shape) == len(logits.shape) and "int" not in classes.dtype:
+        if weight is not None or as_num(smoothing).value:
+            raise UnsupportedPattern("a cross entropy of probabilities with weights or smoothing")
+        loss = apply("neg", reduce("sum", apply("mul", log_softmax(logits, axis), classes), axis))
         return reduce_loss(loss, reduction)
-    weighted = apply("mul", loss, factor)
-    if kind == MEAN:
-        return apply("div", reduce("sum", weighted), reduce("sum", factor))
-    return reduce_loss(weighted, reduction)
+    is_plain = len(logits.shape) == 2 and weight is None and not as_num(smoothing).value and as_num(ignore).value < 0
+    if is_plain and kind in (MEAN, SUM):
+        return Node("cross_entropy", (logits, as_indices(classes)), (), "mean" if kind == MEAN else "sum")
+    return nll_loss(log_softmax(logits, axis), classes, weight, reduction, ignore, smoothing)
 
 
-def pick_class(x: Node, classes: Node, axis: int) -> Node:
-    """The element of each target class along an axis, without that axis."""
-    places = reshape(classes, (*classes.shape[:axis], Num.of(1), *classes.shape[axis:]))
-    return reshape(gather(x, axis, places), classes.shape)
+def nll_loss(x: object, y: object, weight: object = None, reduction: object = MEAN, ignore: object = -100, smoothing: object = 0.0) -> Node:
+    """-x at the target class, with weights of classes, an ignored class and smoothing; a mean is divided by the sum of the weights."""
+    log_p, classes = as_node(x), as_node(y)
+    kind, factor, ignored = int(as_num(reduction).value), as_num(smoothing), as_num(ignore)
+    axis = min(1, len(log_p.shape) - 1)
+    target = unsqueeze(classes, axis)
+    is_target = apply("eq", make_index(log_p.shape, axis), target)
+    share = None
+    if weight is not None:
+        one_axis = tuple(n if i == axis else Num.of(1) for i, n in enumerate(log_p.shape))
+        factors = reshape(in_memory(as_node(weight)), one_axis)
+        log_p, share = apply("mul", log_p, factors), reduce("sum", apply("where", is_target, factors, 0.0), axis, True)
+    loss = apply("neg", reduce("sum", apply("where", is_target, log_p, 0.0), axis, True))
+    if factor.value:
+        smooth = apply("mul", reduce("sum", log_p, axis, True), apply("div", factor, log_p.shape[axis]))
+        loss = apply("sub", apply("mul", apply("sub", 1.0, factor), loss), smooth)
+    if ignored.value >= 0:
+        counts = apply("ne", target, ignored)
+        loss = apply("where", counts, loss, 0.0)
+        share = apply("where", counts, 1.0 if share is None else share, 0.0)
+    if kind == MEAN and share is not None:
+        return apply("div", reduce("sum", loss), reduce("sum", share))
+    return reduce_loss(squeeze(loss, (axis,)), reduction)
 
 
 def triplet_loss(

@@ -48,9 +48,9 @@ def build_kernel_variables(
                 call_arguments.append(f"td.{stage.name}_{g.name}")
             else:
                 call_arguments.append(g.value.name)
-        if stage.description.variables.get("partials"):
-            buffers.append({"name": f"partials_{stage.name}", "bytes": PARTIALS})
-            call_arguments.append(f"partials_{stage.name}")
+        for name, size in scratch_bytes(stage.description).items():
+            buffers.append({"name": f"{name}_{stage.name}", "bytes": size})
+            call_arguments.append(f"{name}_{stage.name}")
         if uses_cube(stage):
             sizes = {g.name: format_num(g.value) for g in stage.description.arguments if isinstance(g.value, Num)}
             cubes.append(
@@ -73,6 +73,15 @@ def build_kernel_variables(
     }  # fmt: skip
 
 
+def scratch_bytes(description: PatternDescription) -> dict[str, str]:
+    """The buffers in the workspace that a stage needs for itself: their names as parameters, and their sizes as host expressions."""
+    sizes = {"partials": PARTIALS} if description.variables.get("partials") else {}
+    scratch = description.variables.get("scratch")
+    for name, elements in scratch.items() if isinstance(scratch, dict) else ():
+        sizes[name] = f"({format_num(elements)}) * {WIDTHS['float32']}"
+    return sizes
+
+
 def uses_cube(rendered_stages: RenderedStage) -> bool:
     """Whether a stage uses the cube unit."""
     return "REGIST_MATMUL_OBJ" in rendered_stages.text
@@ -84,9 +93,10 @@ def build_stage_variables(stage: Stage, description: PatternDescription, d: Choi
     for g in description.arguments:
         kind = "GM_ADDR" if isinstance(g.value, Node) else "uint32_t" if g.value.is_integer else "float"
         parameters.append(f"{kind} {g.name}")
-    parameters += ["GM_ADDR partials"] if description.variables.get("partials") else []
+    parameters += [f"GM_ADDR {name}" for name in scratch_bytes(description)]
     parameters += ["const TCubeTiling& cube"] if d.get("unit") == "cube" else []
-    return {"params": ", ".join([*parameters, "GM_ADDR out"])}
+    parameters.append("GM_ADDR out")
+    return {"params": ", ".join(parameters), "names": ", ".join(p.split()[-1] for p in parameters)}
 
 
 dialect = Dialect(

@@ -27,33 +27,41 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     batch, m, n = (axis.extent for axis in pattern.axes)
     if not (rows_a or m.is_one) and not (rows_b and not n.is_one):
         raise UnsupportedPattern("a product of two factors stored by columns")
-    after = pattern.epilogue
-    free = name_free_numbers(after) if after is not None else {}
-    reads = []
-    for i, o in enumerate(pattern.operands):
-        by_batch, by_row, inner = o.present
-        outside = OUTSIDE[by_batch, by_row]
-        reads.append(OperandRead(o.node, f"e{i}", inner, False, False, f"{outside} * N + c" if inner else outside))
-    epilogue = epilogue_builder(after, reads, free)
     sizes = (
         StageArgument("batch", batch),
         StageArgument("M", m),
         StageArgument("N", n),
         StageArgument("K", a.shape[-1] if rows_a else a.shape[-2]),
     )
-    arguments = (
-        StageArgument("left", a),
-        StageArgument("right", b),
-        *(StageArgument(r.name, r.node) for r in reads),
-        *sizes,
-        *number_arguments(free),
-    )
+    product = describe_product(pattern, OUTSIDE, (rows_a or m.is_one, rows_b and not n.is_one), sizes)
     variables = {
-        "turned": ", ".join("false" if in_order else "true" for in_order in pattern.in_order), "in_order": pattern.in_order,
-        "rows_a": rows_a or m.is_one, "rows_b": rows_b and not n.is_one, "batched_b": len(b.shape) > 2,
-        "reads": reads, "follows": after is not None, "epilogue": epilogue, "fold": reduction_lines,
+        **product.variables, "turned": ", ".join("false" if in_order else "true" for in_order in pattern.in_order),
+        "in_order": pattern.in_order, "batched_b": len(b.shape) > 2,
     }  # fmt: skip
-    dots = {"axpy" if variables["rows_b"] else "dots"}
+    return PatternDescription((StageArgument("left", a), StageArgument("right", b), *product.arguments), variables, product.traits)
+
+
+def describe_product(
+    pattern: KernelPattern, outside: Mapping[tuple[bool, bool], str], by_rows: tuple[bool, bool], sizes: Sequence[StageArgument]
+) -> PatternDescription:
+    """A product in terms of its templates: sizes and epilogue; `outside` has the rows of the epilogue's operands.
+
+    `by_rows` says for each factor whether it is stored row by row.
+    """
+    after = pattern.epilogue
+    free = name_free_numbers(after) if after is not None else {}
+    reads = []
+    for i, o in enumerate(pattern.operands):
+        by_batch, by_row, inner = o.present
+        row = outside[by_batch, by_row]
+        reads.append(OperandRead(o.node, f"e{i}", inner, False, False, f"{row} * N + c" if inner else row))
+    epilogue = epilogue_builder(after, reads, free)
+    arguments = (*(StageArgument(r.name, r.node) for r in reads), *sizes, *number_arguments(free))
+    variables = {
+        "turned": "false, false", "in_order": (True, True), "rows_a": by_rows[0], "rows_b": by_rows[1], "batched_b": True,
+        "left_batch": "o", "reads": reads, "follows": after is not None, "epilogue": epilogue, "fold": reduction_lines,
+    }  # fmt: skip
+    dots = {"axpy" if by_rows[1] else "dots"}
     return PatternDescription(arguments, variables, frozenset(dots | (epilogue_traits(after, epilogue) if after is not None else set())))
 
 
@@ -95,8 +103,7 @@ def epilogue_traits(after: Node, epilogue: Callable[[TemplateChoice | Choice], S
 
 
 ON_VECTORS = one_of("unit", "vector")
-template = KernelTemplate(
-    decisions=(
+PRODUCT_DECISIONS = (
         Decision("unit", ("vector", "cube")),
         Decision("part", ("32", "64", "128", "256"), one_of("unit", "cube")),
         Decision("edge", ("tail", "none"), one_of("unit", "cube")),
@@ -111,7 +118,6 @@ template = KernelTemplate(
         SHARE,
         BANKS._replace(when=ON_VECTORS, excluded_by="epilogue"), BANKS._replace(trait="epilogue"),
         *MATHS,
-    ),
-    describe=describe,
 )  # fmt: skip
 """The vector unit takes blocks of rows and columns and `ktile` summands at a time; the cube takes square parts of the result."""
+template = KernelTemplate(decisions=PRODUCT_DECISIONS, describe=describe)

@@ -18,14 +18,13 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     if pattern.epilogue is not None or x.dtype != "float32" or main.name not in ("max", "mean") or rank > len(AXES):
         raise UnsupportedPattern("a pooling before an expression, or of other than float32")
     kinds = {kind: pattern.numbers[i * rank : (i + 1) * rank] for i, kind in enumerate("kspd")}
-    if main.name == "mean" and main.dims != (1,) and any(not n.is_literal or n.value for n in kinds["p"]):
-        raise UnsupportedPattern("a mean that does not count the border")
+    counts = main.name == "mean" and main.dims != (1,) and any(not n.is_literal or n.value for n in kinds["p"])
     arguments = [StageArgument("x0", x), StageArgument("planes", multiply_nums(x.shape[:2]))]
     one, zero = (Num.of(1),) * (len(AXES) - rank), (Num.of(0),) * (len(AXES) - rank)
     for kind, nums in (("n", x.shape[2:]), ("o", pattern.root.shape[2:]), *kinds.items()):
         arguments += [StageArgument(f"{kind}{axis}", n) for axis, n in zip(AXES, (*(zero if kind == "p" else one), *nums))]
     is_max = main.name == "max"
-    variables = {"is_max": is_max, "call": "Max" if is_max else "Add", "start": "-INF" if is_max else "0.0f"}
+    variables = {"is_max": is_max, "call": "Max" if is_max else "Add", "start": "-INF" if is_max else "0.0f", "counts": counts}
     return PatternDescription(tuple(arguments), variables)
 
 

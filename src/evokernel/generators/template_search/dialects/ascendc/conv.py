@@ -1,0 +1,76 @@
+"""Convolutions over one to three axes, also grouped and transposed: the windows become columns in the workspace, then a matrix product."""
+
+from __future__ import annotations
+
+from evokernel.generators.template_search.dialects.ascendc.matmul import PRODUCT_DECISIONS, describe_product
+from evokernel.generators.template_search.dialects.ascendc.pool import AXES
+from evokernel.generators.template_search.graph import Num, Shape, UnsupportedPattern, calculate
+from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
+from evokernel.generators.template_search.patterns import KernelPattern, multiply_nums
+
+CHANNEL_ROWS = {(True, True): "(o * M + r)", (True, False): "(o / groups)", (False, True): "(o % groups * M + r)", (False, False): "0"}
+"""The row of an operand, by whether it changes with the image and with the channel."""
+FEW_CHANNELS = 8
+"""Output channels per group below which the vector unit computes the product."""
+
+
+def describe(pattern: KernelPattern) -> PatternDescription:
+    """Describes a convolution by its window, its channels, and the product of the weights with the columns."""
+    (x, w), main = pattern.tensors, pattern.main_nodes[0]
+    rank, is_transposed, groups = len(x.shape) - 2, main.name == "transposed", pattern.numbers[-1]
+    if x.dtype != "float32" or w.dtype != "float32" or rank > len(AXES):
+        raise UnsupportedPattern(f"a convolution of {x.dtype} with {w.dtype}, or over {rank} axes")
+    strides, paddings, dilations = (pattern.numbers[i * rank : (i + 1) * rank] for i in range(3))
+    is_point = not is_transposed and all(is_number(n, 1) for n in (*w.shape[2:], *strides)) and all(is_number(n, 0) for n in paddings)
+    taps, points = multiply_nums(w.shape[2:]), multiply_nums(main.shape[2:])
+    out_channels, in_channels = (calculate("floordiv", n, groups) for n in (main.shape[1], x.shape[1]))
+    sizes = (
+        StageArgument("batch", calculate("mul", x.shape[0], groups)),
+        StageArgument("M", out_channels),
+        StageArgument("N", points),
+        StageArgument("K", calculate("mul", in_channels, taps)),
+        StageArgument("groups", groups),
+    )
+    product = describe_product(pattern, CHANNEL_ROWS, (True, True), sizes)
+    tensors = (StageArgument("right" if is_point else "x", x), StageArgument("left" if not is_transposed else "weights", w))
+    window = (
+        StageArgument("images", x.shape[0]),
+        StageArgument("channels", x.shape[1]),
+        *window_arguments("n", x.shape[2:], 1),
+        *window_arguments("o", main.shape[2:], 1),
+        *window_arguments("k", w.shape[2:], 1),
+        *window_arguments("s", strides, 1),
+        *window_arguments("p", paddings, 0),
+        *window_arguments("d", dilations, 1),
+    )
+    scratch = {} if is_point else {"right": multiply_nums((x.shape[0], x.shape[1], taps, points))}
+    scratch |= {"left": multiply_nums(w.shape)} if is_transposed else {}
+    variables = {
+        **product.variables, "is_point": is_point, "is_transposed": is_transposed, "scratch": scratch, "left_batch": "o % groups",
+        "padded": is_transposed or not all(is_number(n, 0) for n in paddings),
+    }  # fmt: skip
+    is_narrow = max(out_channels.values) < FEW_CHANNELS
+    return PatternDescription(
+        (*tensors, *product.arguments, *window), variables, product.traits | {"few channels" if is_narrow else "channels"}
+    )
+
+
+def is_number(num: Num, value: int) -> bool:
+    """Whether a number is a literal with this value."""
+    return num.is_literal and num.value == value
+
+
+def window_arguments(kind: str, nums: Shape, filler: int) -> tuple[StageArgument, ...]:
+    """The numbers of a window under the names `kd`, `kh`, `kw`; absent leading axes have the filler."""
+    padded = (Num.of(filler),) * (len(AXES) - len(nums)) + tuple(nums)
+    return tuple(StageArgument(f"{kind}{axis}", n) for axis, n in zip(AXES, padded))
+
+
+template = KernelTemplate(
+    decisions=(
+        *(d._replace(excluded_by="few channels") for d in PRODUCT_DECISIONS if d.name == "unit"),
+        *(d._replace(options=("vector",), trait="few channels") for d in PRODUCT_DECISIONS if d.name == "unit"),
+        *(d for d in PRODUCT_DECISIONS if d.name != "unit"),
+    ),
+    describe=describe,
+)
