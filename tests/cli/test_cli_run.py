@@ -173,7 +173,7 @@ def test_verify_labels_estimates(call: Call, task_file: Path, tmp_path: Path, mo
     (tmp_path / "kernel.py").write_text("def kernel(x): ...\n")
     backends: list[str] = []
 
-    def fake_verify(config: RunConfig, *_: object) -> Outcome:
+    def fake_verify(config: RunConfig, *_: object, **options: object) -> Outcome:
         backends.append(config.plugin_name("backend"))
         return sample_run.estimated_outcome(50.0)
 

@@ -42,6 +42,16 @@ def test_job_returns_an_outcome(local):
     assert (outcome.failure.gate, outcome.failure.reason) == ("build", "compile_error")
 
 
+def test_gates_are_reported_while_a_job_runs_if_it_asks(local):
+    reported = []
+    local.on_gate = lambda job, gate, result: reported.append((gate, result and result.reason))
+    local.submit(WRONG).result()
+    assert reported == []
+    outcome = local.submit(WRONG.model_copy(update={"reports_gates": True})).result()
+    assert reported == [("screen", None), ("screen", ""), ("build", None), ("build", "compile_error")]
+    assert outcome.failure.reason == "compile_error"
+
+
 def test_killed_worker_is_replaced(local):
     first_outcome = local.submit(WRONG).result()
     os.kill(local.workers[0].process.pid, signal.SIGKILL)

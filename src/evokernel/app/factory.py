@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from evokernel.app.guarded_executor import GuardedExecutor
+from evokernel.app.start_kernels import read_start_kernels, store_start_kernels
 from evokernel.core.backend import Backend
 from evokernel.core.config import PARTS, RunConfig, resolve_config
 from evokernel.core.environment import describe_hardware, package_versions, toolchain_versions
@@ -15,8 +16,8 @@ from evokernel.core.errors import UserError
 from evokernel.core.memory_limits import check_memory, memory_shortage
 from evokernel.core.plugins import accepts_setting, check_settings, find_plugin, make_plugin
 from evokernel.core.protocols import Embedder, Executor, RemoteExecutor
-from evokernel.core.records import Task, TimedSize
-from evokernel.core.run import Run, new_run_id
+from evokernel.core.records import Candidate, Task, TimedSize
+from evokernel.core.run import Environment, Run, new_run_id
 from evokernel.engine.attempt_maker import Distiller
 from evokernel.engine.loop import Engine
 from evokernel.memory import provenance
@@ -92,20 +93,30 @@ def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
     folder = folder or Path("runs") / config.id
     environment = {"versions": versions, "hardware": describe_hardware()}
     parts |= make_parts(config)
+    start_kernels = read_start_kernels(config, tasks)
     if config.fresh:
-        run = Run.create(folder, config, tasks, environment)
+        run = create_run(folder, config, tasks, environment, start_kernels)
         return assemble_engine(run, config, parts, open_bank(config, folder, parts["embedder"], environment), Engine)
     memory = open_bank(config, folder, parts["embedder"], environment)  # first, so that an unusable bank leaves no empty run folder
     if memory.has_own_items:
         raise UserError(f"{memory.path} already contains a run with the id '{config.id}'. Choose another id, or resume that run.")
-    return assemble_engine(Run.create(folder, config, tasks, environment), config, parts, memory, Engine)
+    return assemble_engine(create_run(folder, config, tasks, environment, start_kernels), config, parts, memory, Engine)
+
+
+def create_run(
+    folder: Path, config: RunConfig, tasks: Sequence[Task], environment: Environment, start_kernels: Mapping[str, Candidate]
+) -> Run:
+    """Create the folder of a run with the first kernels that the user brings."""
+    run = Run.create(folder, config, tasks, environment)
+    store_start_kernels(run, start_kernels)
+    return run
 
 
 def resume_engine(folder: Path, overrides: Sequence[str] = (), **flags: Any) -> Engine:
     """Continue the run in `folder`; most settings may change for the remaining attempts."""
     run = Run.open(folder)
     config = resolve_config(None, overrides, base=run.config.model_dump(mode="json"), **flags)
-    for setting in ("id", "tasks", "size", "fresh", "memory_read_only", "memory", "backend", "schedule"):
+    for setting in ("id", "tasks", "size", "start", "fresh", "memory_read_only", "memory", "backend", "schedule"):
         if getattr(config, setting) != getattr(run.config, setting):
             raise UserError(f"setting '{setting}' cannot change when a run is resumed. Start a new run with 'evokernel run'.")
     parts = {"executor": make_part(config, "executor")}
@@ -185,12 +196,11 @@ def check_llm_review(config: RunConfig) -> None:
         check_review_settings(config.llm_review)
 
 
-def open_bank(config: RunConfig, folder: Path, embedder: Embedder, environment: Mapping[str, Mapping[str, str]]) -> Bank:
-    """Open the memory bank for this run."""
+def open_bank(config: RunConfig, folder: Path | None, embedder: Embedder, environment: Mapping[str, Mapping[str, str]]) -> Bank:
+    """Open the memory bank for this run; `folder` is None for a kernel that was verified outside a run."""
     metadata = provenance.make_metadata(config, environment)
-    return Bank.open(
-        config.bank_location(folder), embedder, backend=config.plugin_name("backend"), run=config.id, folder=folder, metadata=metadata
-    )
+    location, backend = config.bank_location(folder or Path()), config.plugin_name("backend")
+    return Bank.open(location, embedder, backend=backend, run=config.id, folder=folder, metadata=metadata)
 
 
 def make_parts(config: RunConfig) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,7 @@ from evokernel.core.records import Candidate
 
 MAX_FILES, MAX_BYTES, MAX_VISITED = 64, 2 << 20, 10_000
 HEAD_BYTES = 8192
+STDIN = Path("-")
 BUILD_FOLDERS = {"__pycache__", "build", "build_out", "node_modules"}
 BUILD_SUFFIXES = {".a", ".bin", ".d", ".gch", ".log", ".o", ".obj", ".pyc", ".run", ".so"}
 """Suffixes of build products, which are not part of a kernel."""
@@ -30,9 +32,24 @@ def detect_backend(path: Path) -> str:
         if backend.recognizes(path):
             return name
     for name, backend in backends.items():
-        if path.suffix and path.suffix == Path(backend.file_name).suffix:
+        if path.suffix and path.suffix in (Path(backend.file_name).suffix, *backend.same_suffixes):
             return name
     return RunConfig().plugin_name("backend")
+
+
+def is_kernel(path: Path) -> bool:
+    """Whether a path is one kernel: a file, the standard input, or a folder that a backend recognizes as one kernel."""
+    backends = load_backend_classes().values()
+    return not path.is_dir() or any((path / backend.file_name).is_file() or backend.recognizes(path) for backend in backends)
+
+
+def list_kernels(path: Path) -> list[Path]:
+    """The kernels of a folder: its files in a kernel language and its folders that are kernels; the path itself if it is a kernel."""
+    if is_kernel(path):
+        return [path]
+    suffixes = {suffix for cls in load_backend_classes().values() for suffix in (Path(cls.file_name).suffix, *cls.same_suffixes)}
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")) and entry.name not in BUILD_FOLDERS)
+    return [entry for entry in entries if (is_kernel(entry) if entry.is_dir() else entry.suffix in suffixes)] or [path]
 
 
 def load_backend_classes() -> dict[str, type[Backend]]:
@@ -47,11 +64,9 @@ def load_backend_classes() -> dict[str, type[Backend]]:
 
 
 def read_candidate(path: Path, backend: str) -> Candidate:
-    """The kernel as a candidate. A single file is stored under the name `kernel`."""
-    from evokernel.core.records import Candidate
-
+    """The kernel as a candidate. A single file is stored under the name `kernel`; `-` is the standard input."""
     try:
-        files = read_folder(path) if path.is_dir() else {f"kernel{path.suffix}": read_text(path)}
+        files = read_folder(path) if path.is_dir() else {stored_name(path, backend): read_text(path)}
     except OSError as error:
         raise UserError(f"cannot read {error.filename or path}: {error.strerror}. Name the file or folder of a kernel.") from error
     if not files:
@@ -95,10 +110,18 @@ def is_binary(path: Path) -> bool:
         return b"\0" in file.read(HEAD_BYTES)
 
 
+def stored_name(path: Path, backend: str) -> str:
+    """The name of a single file in a candidate: `kernel.cpp` for `mine.cpp`, for `mine.cc` and for the standard input."""
+    backend_class = load_backend_classes().get(backend)
+    if backend_class and (path == STDIN or path.suffix in backend_class.same_suffixes):
+        return backend_class.file_name
+    return f"kernel{path.suffix}"
+
+
 def read_text(path: Path) -> str:
-    """The text of a file; raises UserError if it is not UTF-8."""
+    """The text of a file or of the standard input; raises UserError if it is not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8")
+        return sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not text. Name the source of a kernel, not a build product.") from error
 

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 @click.option("--tasks", metavar="SPEC", help="Tasks: a suite, suite/name, file, folder or glob; separate several with commas. [starter]")
 @click.option("--backend", metavar="NAME", help="Kernel language. [pallas, or cpp if pallas cannot work here]")
 @size_option
+@click.option(
+    "--start",
+    type=click.Path(path_type=Path),
+    metavar="FILE|FOLDER",
+    help="Your own first kernel, or kernels named after tasks; verified first.",
+)
 @click.option("--generator", metavar="NAME", help="Kernel generator. [template_search, which needs no model]")
 @click.option("--policy", metavar="NAME", help="Policy that chooses the context of each prompt. [value]")
 @click.option(
@@ -42,6 +48,7 @@ def command(
     tasks: str | None,
     backend: str | None,
     size: str | None,
+    start: Path | None,
     generator: str | None,
     policy: str | None,
     budget: int | None,
@@ -63,6 +70,7 @@ def command(
       evokernel run
       evokernel run --tasks starter/softmax,starter/matmul --budget 20 --set backend.chip=v6e
       evokernel run --backend cpp --tasks ./my_ops --generator llm --set generator.model=gpt-5
+      evokernel run --backend cpp --tasks my_op.py --start mine.cpp
       evokernel run --config experiment.toml --seed 1 --fresh --json
 
     Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' continues the run. Exit codes: 0 finished,
@@ -81,6 +89,7 @@ def command(
         tasks=tasks,
         backend=backend,
         size=size,
+        start=str(start) if start else None,
         generator=generator,
         policy=policy,
         budget=budget,

@@ -1,13 +1,15 @@
-"""`evokernel verify`: verifies one kernel for one task."""
+"""`evokernel verify`: verifies kernels for tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from evokernel.cli.heartbeat import Heartbeat, announce_wait
 from evokernel.cli.output import (
     TERMS_EPILOG,
     format_pairs,
@@ -19,10 +21,12 @@ from evokernel.cli.output import (
     wrap_text,
 )
 from evokernel.core.errors import UserError
+from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
+    from evokernel.app.verification import VerificationRequest
     from evokernel.core.config import RunConfig
-    from evokernel.core.records import Candidate, Outcome, Task
+    from evokernel.core.records import Candidate, GateResult, Job, Outcome, Task
 
 DEFAULT_TRIALS = 24
 """Settings that `--tune` tries unless `--set tuning_trials=N` says otherwise."""
@@ -30,8 +34,8 @@ GATES = ("screen", "build", "check", "time")
 
 
 @click.command(epilog=TERMS_EPILOG)
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--task", "spec", required=True, metavar="SPEC", help="Task: suite/name or a .py file.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--task", "spec", required=True, metavar="SPEC", help="Task: suite/name or a .py file; a suite for files named after tasks.")
 @click.option("--backend", metavar="NAME", help="Kernel language. [detected from FILE]")
 @size_option
 @click.option("--baseline", "baselines", multiple=True, type=click.Choice(["compile"]), help="Also time torch.compile.")
@@ -44,11 +48,13 @@ GATES = ("screen", "build", "check", "time")
 )
 @click.option("--tune", is_flag=True, help="If the kernel is correct, try other values of its tunables (docs/tunables.md).")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="With --tune: write the kernel with its best values.")
+@click.option("--remember", is_flag=True, help="Keep kernels and outcomes in the memory bank, as a run keeps its attempts.")
+@click.option("--memory", metavar="PATH|URL", help="With --remember: the memory bank. [evokernel-memory.db]")
 @click.option("--require-sandbox", is_flag=True, help="Refuse to run if a layer of the sandbox is missing; 'evokernel doctor' lists them.")
 @click.option("--profile", "shows_profile", is_flag=True, help="Print what the kernel would gain without each cause of its latency.")
 @json_option
 def command(
-    file: Path,
+    files: tuple[Path, ...],
     spec: str,
     backend: str | None,
     size: str | None,
@@ -56,58 +62,139 @@ def command(
     sets: tuple[str, ...],
     tune: bool,
     out: Path | None,
+    remember: bool,
+    memory: str | None,
     require_sandbox: bool,
     shows_profile: bool,
     as_json: bool,
 ) -> int:
-    """Verify one kernel for one task through all gates. FILE may be a folder if the kernel has several files.
+    """Verify kernels through all gates. FILE is a kernel, a folder of kernels, the folder of one kernel, or - for stdin.
 
     \b
     Examples:
       evokernel verify kernel.py --task starter/softmax --set backend.chip=v6e
       evokernel verify kernel.cpp --task my_op.py --baseline compile --json
-      evokernel verify kernel.cpp --task starter/matmul --set backend.threads=2
+      evokernel verify a.cpp b.cpp --task starter/matmul --set backend.threads=2
+      evokernel verify kernels/ --task starter --remember
+      cat kernel.cpp | evokernel verify - --backend cpp --task starter/softmax
       evokernel verify kernel.asc --task starter/softmax --profile
       evokernel verify kernel.cpp --task starter/softmax --tune --out tuned.cpp
 
-    Exit codes: 0 passed every gate, 1 failed a gate, 2 error to fix, 3 infrastructure failure.
+    If SPEC names several tasks, each kernel is verified for the task it is named after. --json prints an object for
+    one kernel, a list for several. Exit codes: 0 all passed every gate, 1 one failed a gate, 2 error to fix,
+    3 infrastructure failure.
     """
-    from evokernel.app.factory import load_sized_tasks
-    from evokernel.app.kernel_files import detect_backend, read_candidate
-    from evokernel.app.verification import verify_candidate, verify_kernel
+    from evokernel.app.verification import plan_verifications, remember_outcomes
+    from evokernel.core.bank_uri import resolve_path
     from evokernel.core.config import resolve_config
-    from evokernel.reports import formatting
     from evokernel.sandbox import layers
+
+    def settings_for(backend_name: str) -> RunConfig:
+        bank = resolve_path(memory) if memory else None
+        flags = {"workers": 1, "size": size, "memory": bank, "require_sandbox": require_sandbox or None}
+        return resolve_config(None, sets, base={"backend": {"name": backend_name}}, **flags)
 
     if out and not tune:
         raise UserError("--out writes the kernel with its best values: add --tune")
-    base = {"backend": {"name": backend or detect_backend(file)}}
-    config = resolve_config(None, sets, base=base, workers=1, size=size, require_sandbox=require_sandbox or None)
-    if config.require_sandbox:
+    if memory and not remember:
+        raise UserError("--memory names the bank that keeps the outcomes: add --remember")
+    with announce_wait("loading the task"):
+        requests = plan_verifications(files, spec, backend, settings_for)
+    if out and len(requests) > 1:
+        raise UserError(f"--out writes one kernel, but {len(requests)} are named. Tune one at a time.")
+    if requests[0].config.require_sandbox:
         layers.require_all_layers()
-    kernel = read_candidate(file, config.plugin_name("backend"))
-    tasks = load_sized_tasks(config, spec)
-    if len(tasks) != 1:
-        raise UserError(f"'{spec}' names {len(tasks)} tasks. Name one, such as --task {tasks[0].id}.")
-    if tune:
-        config = with_tuning(config, kernel)
-        kernel, outcome = verify_kernel(config, tasks[0], kernel, ("eager", *baselines))
-    else:
-        outcome = verify_candidate(config, tasks[0], kernel, ("eager", *baselines))
+    results: list[tuple[VerificationRequest, Candidate, Outcome]] = []
+    for request in requests:
+        kernel, outcome = verify_and_show(request, ("eager", *baselines), tune, as_json, shows_name=len(requests) > 1)
+        results.append((request, kernel, outcome))
+        if not as_json:
+            print_text(format_result(request, outcome) + (f"\n\n{format_opportunities(kernel, outcome)}" if shows_profile else ""))
+        if out and outcome.feasible:
+            print_text(f"wrote {write_kernel(kernel, request.path, out)}", err=True)
+        warn_missing_baselines(outcome, baselines)
+    if remember:
+        count = remember_outcomes(results)
+        print_text(f"kept {format_count(count, 'item')} in the memory bank {requests[0].config.memory}", err=True)
+    passed = sum(outcome.feasible for _, _, outcome in results)
     if as_json:
-        print_json(outcome_record(tasks[0], kernel, outcome))
-    else:
-        profile = f"\n\n{format_opportunities(kernel, outcome)}" if shows_profile else ""
-        print_text(format_outcome(tasks[0], outcome) + profile)
-    if out and outcome.feasible:
-        print_text(f"wrote {write_kernel(kernel, file, out)}", err=True)
+        records = [outcome_record(request.task, kernel, outcome) | {"file": str(request.path)} for request, kernel, outcome in results]
+        print_json(records[0] if len(records) == 1 else records)
+    elif len(results) > 1:
+        print_text(f"{passed} of {format_count(len(results), 'kernel')} passed every gate")
+    return 0 if passed == len(results) else 1
+
+
+def verify_and_show(
+    request: VerificationRequest, baselines: Sequence[str], tune: bool, as_json: bool, shows_name: bool
+) -> tuple[Candidate, Outcome]:
+    """Verify one kernel and print each gate as it passes, with a line on stderr whenever a gate takes long."""
+    from evokernel.app.verification import verify_candidate, verify_kernel
+    from evokernel.reports.formatting import explain_tags
+
+    task, kernel = request.task, request.kernel
+    if not as_json:
+        print_text("\n".join([f"{request.path}: {task.id}" if shows_name else task.id, *(f"  note: {t}" for t in explain_tags(task.tags))]))
+    display = GateDisplay(kernel.id, as_json)
+    with display.heartbeat:
+        if tune:
+            kernel, outcome = verify_kernel(with_tuning(request.config, kernel), task, kernel, baselines, on_gate=display.show_gate)
+        else:
+            outcome = verify_candidate(request.config, task, kernel, baselines, on_gate=display.show_gate)
+        display.show_rest(outcome)
+    return kernel, outcome
+
+
+class GateDisplay:
+    """Prints the gates of one kernel as they pass; while one takes long, a line says which one and for how long."""
+
+    def __init__(self, kernel_id: str, as_json: bool) -> None:
+        self.kernel_id, self.as_json = kernel_id, as_json
+        self.started_at = self.gate_started_at = time.monotonic()
+        self.gate = ""
+        self.printed_gates: list[str] = []
+        self.heartbeat = Heartbeat(self.describe)
+
+    def describe(self) -> str:
+        """What the verifier is doing: `  … check 12 s (18 s in all)`."""
+        now = time.monotonic()
+        if not self.gate:
+            return f"  … starting, {now - self.started_at:.0f} s"
+        return f"  … {self.gate} {now - self.gate_started_at:.0f} s ({now - self.started_at:.0f} s in all)"
+
+    def show_gate(self, job: Job, gate: str, result: GateResult | None) -> None:
+        """Print a gate when it ends; note when it starts. The gates of tuning trials are not printed."""
+        is_trial = job.purpose != "verify" or job.candidate.id != self.kernel_id
+        self.gate = f"tuning: {gate}" if is_trial else gate
+        if result is None:
+            self.gate_started_at = time.monotonic()
+        elif not is_trial:
+            self.print_gate(result)
+
+    def show_rest(self, outcome: Outcome) -> None:
+        """Print the gates that were not reported while they ran, as of a cached outcome or on another machine."""
+        for gate in outcome.gates:
+            if gate.gate not in self.printed_gates:
+                self.print_gate(gate)
+
+    def print_gate(self, gate: GateResult) -> None:
+        """Print one gate."""
+        self.printed_gates.append(gate.gate)
+        if not self.as_json:
+            print_text("\n".join(format_gate(gate)))
+            self.heartbeat.touch()
+
+
+def warn_missing_baselines(outcome: Outcome, baselines: Sequence[str]) -> None:
+    """Print a note if a baseline that the user asked for is not available."""
+    from evokernel.reports import formatting
+
     if outcome.feasible and (missing_baselines := [name for name in baselines if name not in outcome.baseline_us]):
         print_text(
             f"note: no {formatting.baseline_label(missing_baselines)} baseline is available for "
             f"{formatting.clock_label([outcome.clock])} timings",
             err=True,
         )
-    return 0 if outcome.feasible else 1
 
 
 def with_tuning(config: RunConfig, kernel: Candidate) -> RunConfig:
@@ -162,27 +249,37 @@ def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str,
     }
 
 
-def format_outcome(task: Task, outcome: Outcome) -> str:
-    """The outcome as text."""
-    from evokernel.reports.formatting import explain_tags
+def format_gate(gate: GateResult) -> list[str]:
+    """The lines of one gate."""
+    mark = "✓" if gate.passed else "✗"
+    head = f"  {mark} {gate.gate.ljust(6)}  {gate.seconds:6.2f} s" + ("" if gate.passed else f"  {gate.reason}")
+    return [head, *(f"      {line}".rstrip() for line in gate.detail.splitlines())]
 
-    lines = [task.id, *(f"  note: {text}" for text in explain_tags(task.tags))]
-    for gate in outcome.gates:
-        mark = "✓" if gate.passed else "✗"
-        lines.append(f"  {mark} {gate.gate.ljust(6)}  {gate.seconds:6.2f} s" + ("" if gate.passed else f"  {gate.reason}"))
-        if gate.detail:
-            lines += [f"      {line}".rstrip() for line in gate.detail.splitlines()]
+
+def format_result(request: VerificationRequest, outcome: Outcome) -> str:
+    """What follows the gates that a kernel passed: gates not reached, measurements, the limit that ended it, and the conclusion."""
     reached_gates = {gate.gate for gate in outcome.gates}
-    lines += [f"  – {name.ljust(6)}  not reached" for name in GATES if name not in reached_gates]
     return "\n".join(
         [
-            *lines,
+            *(f"  – {name.ljust(6)}  not reached" for name in GATES if name not in reached_gates),
             "",
             format_pairs([(f"  {label}", text) for label, text in measurement_rows(outcome)]),
             "",
+            *explain_limit(request.config, outcome),
             "passed every gate" if outcome.feasible else "failed",
         ]
     )
+
+
+def explain_limit(config: RunConfig, outcome: Outcome) -> list[str]:
+    """Which limit ends a kernel that is too slow, and the setting that raises it; empty if the kernel did not fail for time."""
+    reason = outcome.failure.reason if outcome.failure else ""
+    if reason == "timeout":
+        limit = f"one verification may take {config.timeout_s:g} s, the setting timeout_s"
+        return [f"If the kernel is right to be slow: {limit}. Raise it with --set timeout_s={2 * config.timeout_s:g}."]
+    if reason == "build_timeout":
+        return ["If the compiler is right to be slow: raise its limit with --set backend.build_timeout_s=N."]
+    return []
 
 
 def format_opportunities(kernel: Candidate, outcome: Outcome) -> str:
@@ -247,7 +344,7 @@ def measurement_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 def tuning_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
     """The settings of tunables that were tried, one per row, and the chosen one."""
-    from evokernel.core.labels import format_count, format_setting
+    from evokernel.core.labels import format_setting
     from evokernel.reports import formatting
 
     tuning = outcome.tuning

@@ -156,6 +156,8 @@ class Backend(ABC):
     """The name of a candidate's main file; its suffix also recognizes candidates on disk."""
     other_suffixes: ClassVar[tuple[str, ...]] = ()
     """Suffixes of further files that are candidates of this backend."""
+    same_suffixes: ClassVar[tuple[str, ...]] = ()
+    """Suffixes that people use instead of the one of `file_name`; a single file with one of them is stored as `file_name`."""
     part_names: ClassVar[tuple[str, ...]] = ()
     """Names of the parts that a reply may write `file_name` in, each after a line `// file: NAME`."""
     timed_size: ClassVar[TimedSize] = "laptop"

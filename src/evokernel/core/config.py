@@ -32,6 +32,8 @@ class RunConfig(VerificationSettings):
     size: Literal["auto", "laptop", "full"] = "auto"
     """Size of the tasks at which kernels are timed. `laptop`: at most 8 million elements. `full`: the sizes of published benchmarks and
     current models. `auto`: `full` if backend and suite are for it."""
+    start: str = ""
+    """File or folder with first kernels of the user's own: each is verified as the first attempt on the task it is named after."""
     budget: int = Field(default=10, ge=1)
     """Attempts per task (T)."""
     stop_when: Literal["budget", "feasible", "gain"] = "budget"

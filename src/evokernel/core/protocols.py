@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # every candidate process loads this module and must not wait
         Attempt,
         Candidate,
         Context,
+        GateResult,
         Job,
         MemoryItem,
         MemoryKind,
@@ -133,6 +134,17 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Stop the workers."""
+
+
+GateListener = Callable[["Job", str, "GateResult | None"], None]
+"""Called from any thread with a job and the name of a gate: when the gate starts, with None, and when it ends, with its result."""
+
+
+@runtime_checkable
+class ReportingExecutor(Executor, Protocol):
+    """An Executor that reports the gates of jobs with `reports_gates` while they run."""
+
+    on_gate: GateListener | None
 
 
 @runtime_checkable

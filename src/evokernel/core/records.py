@@ -560,3 +560,5 @@ class Job(VerificationSettings):
     """`tuning`: determine the latency at the timed size only. Such an outcome says nothing about correctness at other sizes."""
     ignore_cache: bool = False
     """Verify the candidate even if the outcome cache has a result."""
+    reports_gates: bool = False
+    """Whether a worker sends a message at the start and at the end of each gate, before its reply."""

@@ -51,6 +51,8 @@ class AttemptMaker:
     stop: threading.Event = field(default_factory=threading.Event)
     """Set it to finish the attempts in flight and then end the run."""
     stop_reason: str = ""
+    last_failure: str = ""
+    """Message of the latest infrastructure failure."""
     history: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
 
     def make_state(self, task: Task, round: int) -> State:
@@ -89,6 +91,7 @@ class AttemptMaker:
         """Record that an infrastructure failure cost the task this round; the next round verifies a stored reply with this context."""
         log.warning("%s: no attempt in round %d: %s", state.task.id, state.round + 1, error)
         self.run.record_incident(state.task.id, state.round, str(error), self.clock())
+        self.last_failure = str(error).rstrip(".")
         if self.run.has_replies(state.next_id):
             context_store.store_context(self.run, state, context)
 
@@ -139,7 +142,10 @@ class AttemptMaker:
         """Let the generator take its steps before writing, such as a plan, and add them to the context."""
         if not isinstance(self.generator, SteppedGenerator):
             return context
+        is_written = self.run.load_reply(state.next_id, "reply") is not None
         for name in self.generator.steps:
+            if is_written and self.run.load_reply(state.next_id, name) is None:
+                continue  # the candidate exists without this step: no call is worth its cost any more
             reply = self.load_or_request(state, name, name, partial(self.generator.take_step, name, state, context))
             if reply and reply.step:
                 context = context.model_copy(update={"steps": (*context.steps, reply.step)})

@@ -9,20 +9,27 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TextIO
 
 from pydantic import ValidationError
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.records import Job
+from evokernel.core.records import GateResult, Job
+from evokernel.executors.worker_pool import GATE_KEY
 from evokernel.verify.verifier import remove_own_folders, verify
 
 
-def answer_job(line: str) -> str:
-    """Return the reply to one job: an outcome, or an error with the side to blame."""
+def answer_job(line: str, send: Callable[[str], None]) -> str:
+    """Return the reply to one job: an outcome, or an error with the side to blame. `send` takes messages about gates if the job asks."""
+
+    def send_gate(job: Job, gate: str, result: GateResult | None) -> None:
+        if job.reports_gates:
+            send(json.dumps({GATE_KEY: gate, "result": result.model_dump(mode="json") if result else None}))
+
     try:
-        return json.dumps({"outcome": verify(Job.model_validate_json(line)).model_dump(mode="json")})
+        return json.dumps({"outcome": verify(Job.model_validate_json(line), send_gate).model_dump(mode="json")})
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -50,13 +57,17 @@ def main(once: bool = False) -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of a library must not be mistaken for a reply
     if once:
-        replies.write(answer_job(sys.stdin.read()) + "\n")
+        replies.write(answer_job(sys.stdin.read(), send=lambda text: None) + "\n")
         return replies.close()
     jobs: SimpleQueue[str] = SimpleQueue()
     threading.Thread(target=enqueue_jobs, args=(jobs, sys.stdin), daemon=True).start()
-    while True:
-        replies.write(answer_job(jobs.get()) + "\n")
+
+    def send(text: str) -> None:
+        replies.write(text + "\n")
         replies.flush()
+
+    while True:
+        send(answer_job(jobs.get(), send))
 
 
 if __name__ == "__main__":

@@ -15,18 +15,23 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import IO
 
 from pydantic import ValidationError
 
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.records import Job, Outcome
+from evokernel.core.protocols import GateListener
+from evokernel.core.records import GateResult, Job, Outcome
 
 log = logging.getLogger(__name__)
 REPLY_GRACE_S = 120  # a worker limits every step to the job's time-out; without a reply for this much longer, it hangs
 MAX_REPLY_BYTES = 16_000_000
 LOCAL_COMMAND = (sys.executable, "-P", "-m", "evokernel.executors.worker")  # -P: a file in the working folder hides no library
 MAX_QUOTED_CHARS = 120
+GATE_KEY = "gate"
+GATE_PREFIX = f'{{"{GATE_KEY}": '.encode()
+"""How a line begins that is not the reply but a message about a gate."""
 
 
 class WorkerBug(InfraError):
@@ -55,7 +60,7 @@ class WorkerProcess:
         self.process: subprocess.Popen[bytes] | None = None
         self.stderr_file: IO[bytes] | None = None
 
-    def request_outcome(self, job: Job) -> str:
+    def request_outcome(self, job: Job, on_gate: GateListener | None = None) -> str:
         """Return the worker's reply to a job; raise InfraError if it died, hangs or cannot be started."""
         if self.process is None or self.process.poll() is not None or has_unread_output(self.process):
             self.close()
@@ -63,7 +68,8 @@ class WorkerProcess:
         process = self.process
         timeout_s = self.timeout_s or 4 * job.timeout_s + REPLY_GRACE_S
         try:
-            reply = exchange_messages(process, job.model_dump_json().encode() + b"\n", timeout_s, self.is_persistent)
+            on_line = partial(report_gate, job, on_gate) if on_gate and job.reports_gates else None
+            reply = exchange_messages(process, job.model_dump_json().encode() + b"\n", timeout_s, self.is_persistent, on_line)
         except TimeoutError as error:
             self.close()
             raise InfraError(f"{self.label} did not reply within {timeout_s:.0f} s{self.describe_stderr()}") from error
@@ -114,8 +120,20 @@ class WorkerProcess:
             self.process = None
 
 
-def exchange_messages(process: subprocess.Popen[bytes], data: bytes, timeout_s: float, is_persistent: bool) -> bytes:
-    """Write a job while reading the reply: one line, or everything until the end. Raise TimeoutError, or EOFError if there is no reply."""
+def report_gate(job: Job, on_gate: GateListener, line: bytes) -> None:
+    """Pass a message about a gate on; a malformed one is ignored, because only the reply counts."""
+    with suppress(ValueError, KeyError, ValidationError):
+        content = json.loads(line)
+        on_gate(job, str(content[GATE_KEY]), GateResult.model_validate(content["result"]) if content["result"] else None)
+
+
+def exchange_messages(
+    process: subprocess.Popen[bytes], data: bytes, timeout_s: float, is_persistent: bool, on_line: Callable[[bytes], None] | None = None
+) -> bytes:
+    """Write a job while reading the reply: one line, or everything until the end; `on_line` takes lines about gates before the reply.
+
+    Raise TimeoutError, or EOFError if there is no reply.
+    """
     assert process.stdin is not None
     assert process.stdout is not None
     os.set_blocking(process.stdin.fileno(), False)
@@ -140,6 +158,10 @@ def exchange_messages(process: subprocess.Popen[bytes], data: bytes, timeout_s: 
                 if not chunk:
                     break
                 reply += chunk
+                while on_line and reply.startswith(GATE_PREFIX) and b"\n" in reply:
+                    line, _, rest = bytes(reply).partition(b"\n")
+                    on_line(line)
+                    reply = bytearray(rest)
     return bytes(reply)
 
 
@@ -207,6 +229,7 @@ class WorkerPool:
 
     def __init__(self, workers: Sequence[WorkerProcess], max_attempts: int, parse_reply: Callable[[str], Outcome]) -> None:
         self.workers, self.max_attempts, self.parse_reply = list(workers), max_attempts, parse_reply
+        self.on_gate: GateListener | None = None
         self.idle_workers: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()  # the most recently used: it is already started
         for worker in self.workers:
             self.idle_workers.put(worker)
@@ -221,7 +244,7 @@ class WorkerPool:
         try:
             for remaining in reversed(range(self.max_attempts)):
                 try:
-                    return self.parse_reply(worker.request_outcome(job))
+                    return self.parse_reply(worker.request_outcome(job, self.on_gate))
                 except InfraError as error:
                     if isinstance(error, MalformedReply):
                         worker.close()

@@ -24,6 +24,9 @@ TRANSIENT_REASONS = ("timeout", "build_timeout", "memory", "killed", "crash", "e
 DATA_FOLDERS = {"__pycache__", "knowledge", "prompts", "samples", "selftest", "export"}
 """Folders of a backend that no outcome depends on."""
 
+IRRELEVANT_FIELDS = {"candidate", "timeout_s", "timing_s", "tuning_s", "incumbent", "ignore_cache", "reports_gates"}
+"""Fields of a job that do not decide its outcome; the candidate's files are hashed separately."""
+
 
 def load_outcome(job: Job, backend: Backend, versions: dict[str, str]) -> Outcome | None:
     """Return the cached outcome of the same candidate under the same code and toolchain, or None."""
@@ -55,7 +58,7 @@ def is_repeatable(job: Job, backend: Backend) -> bool:
 
 def cache_path(job: Job, backend: Backend, versions: dict[str, str]) -> Path:
     """Return the path of a cached outcome, named by a hash of everything that decides it."""
-    job_fields = job.model_dump(mode="json", exclude={"candidate", "timeout_s", "timing_s", "tuning_s", "incumbent", "ignore_cache"})
+    job_fields = job.model_dump(mode="json", exclude=IRRELEVANT_FIELDS)
     job_fields["tuning_trials"] = bool(job.tuning_trials)  # whether comments about tunables must be well-formed
     text = json.dumps([hash_code(type(backend).__module__), versions, job_fields, sorted(job.candidate.files.items())], sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()

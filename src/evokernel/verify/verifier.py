@@ -17,6 +17,7 @@ import evokernel
 from evokernel.core.backend import Backend
 from evokernel.core.errors import CandidateError, InfraError, ToolUnavailable
 from evokernel.core.plugins import make_plugin
+from evokernel.core.protocols import GateListener
 from evokernel.core.records import GateResult, Job, Outcome
 from evokernel.sandbox import layers
 from evokernel.verify import scratch_dir
@@ -31,7 +32,11 @@ MAX_ATTEMPTS = 3
 FOLDER_PREFIX, STALE_AFTER_S = "evokernel-verify-", 3600
 
 
-def verify(job: Job) -> Outcome:
+def ignore_gate(job: Job, gate: str, result: GateResult | None) -> None:
+    """Report nothing."""
+
+
+def verify(job: Job, on_gate: GateListener | None = None) -> Outcome:
     """Verify a candidate, up to three times if a process was killed from outside or did not start; the last result counts."""
     if job.require_sandbox:
         layers.require_all_layers()
@@ -40,7 +45,7 @@ def verify(job: Job) -> Outcome:
         return outcome
     for remaining in reversed(range(MAX_ATTEMPTS)):
         try:
-            outcome = verify_once(job, backend)
+            outcome = verify_once(job, backend, on_gate or ignore_gate)
         except InfraError as error:
             if not remaining:
                 raise
@@ -54,13 +59,14 @@ def verify(job: Job) -> Outcome:
     raise InfraError("all attempts to verify the candidate failed")
 
 
-def verify_once(job: Job, backend: Backend) -> Outcome:
+def verify_once(job: Job, backend: Backend, on_gate: GateListener) -> Outcome:
     """Run all gates once, in a new folder."""
     results: list[GateResult] = []
     with scratch_folder() as workdir, open_trial(job, backend, workdir) as trial:
         trial.skipped_checks.extend(layers.describe_missing_layers())
         gates = GATES if job.purpose == "verify" else TUNING_GATES
         for name, gate in ((gate.name, gate.run) for gate in gates if gate.applies_to(trial)):
+            on_gate(job, name, None)
             start_s = time.perf_counter()
             failure: CandidateError | None = None
             try:
@@ -74,6 +80,7 @@ def verify_once(job: Job, backend: Backend) -> Outcome:
                 raise InfraError(f"the {name} gate failed on this machine: {error}") from error
             seconds = 0.0 if job.clock == "synthetic" else round(time.perf_counter() - start_s, 4)
             results.append(make_gate_result(name, failure, seconds))
+            on_gate(job, name, results[-1])
             if failure:
                 break
         timing = trial.timing if results[-1].passed else None

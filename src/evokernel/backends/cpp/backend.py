@@ -20,6 +20,8 @@ class CppBackend(Backend):
     `build_timeout_s` limits one compilation.
     """
 
+    same_suffixes = (".cc", ".cxx", ".c++")
+
     def __init__(self, compiler: str = "", flags: str = "", threads: int = 1, build_timeout_s: float = 60) -> None:
         if threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads}")

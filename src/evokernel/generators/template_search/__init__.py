@@ -65,7 +65,7 @@ class TemplateSearch:
             space, model, random, self.temperature, self.prior, lambda decisions: self.write_kernel(space, decisions).tunables
         )
         earlier_lines = {find_decision_line(a.candidate.code) for a in visible.attempts}
-        is_first = not state.attempts and not any(e.is_same_task for e in evidence)
+        is_first = not any(find_decision_line(a.candidate.code) for a in state.attempts) and not any(e.is_same_task for e in evidence)
         for _ in range(MAX_DRAWS):
             if context.start_point:
                 decisions, reason = search.refine(context.start_point, evidence)
