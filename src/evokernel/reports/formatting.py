@@ -103,12 +103,16 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_cost(usage: Usage) -> str:
-    """Money spent on models: `none` without model calls or for a free model, `not reported` if the service reported no cost."""
+    """Money spent on models: `none` without model calls or for a free model; if the price is unknown, the tokens if they are known."""
     if not usage.calls:
         return "none (no model was called)"
     if usage.cost_usd == 0:
         return "none"
-    return "not reported" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    if usage.cost_usd is not None:
+        return f"${usage.cost_usd:.4f}"
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return "not reported"
+    return f"price not known, {usage.input_tokens:,} input and {usage.output_tokens:,} output tokens"
 
 
 def format_backend(name: str, environment: Mapping[str, Mapping[str, str]]) -> str:
