@@ -123,6 +123,15 @@ def test_task_warnings_are_shown(tmp_path: Path) -> None:
     assert "no kernel can match it" in write_report(run, [], []).read_text()
 
 
+def test_kernel_that_is_not_faster_than_its_baseline_is_marked(tmp_path: Path) -> None:
+    task = sample_run.make_task("slow")
+    run = sample_run.write_run(tmp_path / "run", [task], [sample_run.make_attempt(task, 0, sample_run.passed_outcome(600.0))])
+    note = "Not faster than the best baseline (6.00× slower than PyTorch eager): evokernel export leaves it out unless --all is given."
+    assert note in write_report(run, run.attempts(), []).read_text()
+    faster = sample_run.write_run(tmp_path / "other", [task], [sample_run.make_attempt(task, 0, sample_run.passed_outcome(50.0))])
+    assert "leaves it out" not in write_report(faster, faster.attempts(), []).read_text()
+
+
 def test_plots_of_synthetic_times_say_so(tmp_path: Path) -> None:
     tasks, _ = sample_run.make_sample()
     attempts = [sample_run.make_attempt(tasks[0], n, sample_run.passed_outcome(10.0 - n, clock="synthetic")) for n in range(2)]

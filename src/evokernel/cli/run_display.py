@@ -19,6 +19,7 @@ from evokernel.core.labels import format_count
 from evokernel.core.records import Attempt
 from evokernel.engine.loop import Engine
 from evokernel.reports import metrics, tables
+from evokernel.reports.delivery import compare_speed
 from evokernel.reports.summary import summarize_run
 
 
@@ -102,7 +103,7 @@ def print_results(
         label = "time (this session)" if progress.resumed_attempts else "time"
         rows = [*tables.run_totals(results, seconds, label), ("report", str(report.path or "not written"))]
         print_text(format_pairs(rows))
-        has_kernels = any(result.is_solved for result in results)
+        has_kernels = any(compare_speed(result.best_outcome).is_faster for result in results)
         print_text("\n" + format_pairs(list_next_steps(run.folder, run.config.plugin_name("generator"), has_kernels)))
     if report.error:
         raise report.error

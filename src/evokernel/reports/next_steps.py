@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from evokernel.core.config import RunConfig
 from evokernel.core.records import Attempt
+from evokernel.reports.delivery import compare_speed
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.run_state import RunState
 
@@ -40,8 +41,8 @@ def run_steps(folder: Path, config: RunConfig, state: RunState, results: Sequenc
         steps.append(NextStep(FIXES.get(state.name, "Resume"), quote_command("resume", folder)))
     if state.name in ("finished", "unsolved"):
         steps.append(NextStep("More attempts", quote_command("resume", folder, "--budget", 2 * config.budget)))
-    if any(result.is_solved for result in results):
-        steps.append(NextStep("Export the best kernels", quote_command("export", folder)))
+    if solved := [result for result in results if result.is_solved]:
+        steps.append(NextStep("Export the best kernels", quote_command("export", folder, *export_options(solved))))
     if any(result.attempts for result in results):
         steps.append(NextStep("Tables and report", quote_command("report", folder)))
         steps.append(NextStep("Pages to share", quote_command("web", "--export", folder, f"{folder.name}-pages")))
@@ -53,8 +54,13 @@ def task_steps(folder: Path, config: RunConfig, result: TaskResult) -> list[Next
     task, backend = result.task.id, config.plugin_name("backend")
     steps = [NextStep("Show the task", quote_command("tasks", "show", task, "--backend", backend))]
     if result.is_solved:
-        steps.append(NextStep("Export its best kernel", quote_command("export", folder, "--task", task)))
+        steps.append(NextStep("Export its best kernel", quote_command("export", folder, "--task", task, *export_options([result]))))
     return steps
+
+
+def export_options(results: Sequence[TaskResult]) -> list[str]:
+    """Return `--all` if no kernel is faster than its best baseline: without it, nothing would be exported."""
+    return [] if any(compare_speed(result.best_outcome).is_faster for result in results) else ["--all"]
 
 
 def verify_step(config: RunConfig, attempt: Attempt) -> NextStep | None:

@@ -11,7 +11,7 @@ from evokernel.core import paths
 from evokernel.core.config import format_toml
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.reports import formatting, metrics, step_table, tables
+from evokernel.reports import delivery, formatting, metrics, step_table, tables
 from evokernel.reports.figures import draw_run_plots
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.opportunities import opportunity_table
@@ -121,7 +121,7 @@ def kernel_entry(result: TaskResult) -> dict[str, Any]:
             for attempt in result.failed_reevaluations
         ],
         "headline": result_headline(result),
-        "notes": formatting.explain_tags(result.task.tags),
+        "notes": result_notes(result),
         "attempts": [
             (number, attempt.stage.value, formatting.format_attempt(attempt.start_point or ""), outcome_line(attempt))
             for number, attempt in enumerate(result.attempts, start=1)
@@ -138,6 +138,15 @@ def result_headline(result: TaskResult) -> str:
     latency = f"{formatting.format_latency(outcome.latency_us)}{formatting.format_noise(outcome.noise)}{in_loop}"
     speed = formatting.describe_speed(outcome.speedup, formatting.baseline_label([outcome.baseline_name]))
     return f"{latency}, {speed}, {formatting.clock_label([outcome.clock])}"
+
+
+def result_notes(result: TaskResult) -> list[str]:
+    """Return what limits a result: the task's tags, and a kernel that an export leaves out."""
+    notes = formatting.explain_tags(result.task.tags)
+    comparison = delivery.compare_speed(result.best_outcome)
+    if result.best and not comparison.is_faster:
+        notes.append(f"Not faster than the best baseline ({comparison.describe()}): evokernel export leaves it out unless --all is given.")
+    return notes
 
 
 def outcome_line(attempt: Attempt) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from evokernel.reports import formatting, metrics, next_steps, tables
 from evokernel.reports.metrics import TaskResult
+from evokernel.reports.next_steps import NextStep
 from evokernel.reports.run_state import group_incidents
 from evokernel.web import charts, svg
 from evokernel.web.render import Links, Page, Query, render_part
@@ -78,11 +79,13 @@ def runs_page(run_index: RunIndex, query: Query, links: Links) -> Page:
     }
     chart = charts.comparison_chart([run_index.rows[key] for key in compared if key in run_index.rows], measure)
     pages = -(-len(rows) // ROWS_PER_PAGE)
+    first_step = [] if rows or search_text else [NextStep("Start a first run", "evokernel run")]
     parts = {
         "chart": render_part("chart.html.j2", links, charts=[chart] if chart else []),
         "side": render_part("side_by_side.html.j2", links, compared=compared),
         "grid": render_part("cells.html.j2", links, cells=cells, tag="tr"),
-        "empty": render_part("empty.html.j2", links, message="" if cells else NO_MATCH if search_text else NO_RUNS),
+        "empty": render_part("empty.html.j2", links, message="" if cells else NO_MATCH if search_text else NO_RUNS)
+        + render_part("steps.html.j2", links, steps=first_step, is_open=True),
         "pager": render_part("pager.html.j2", links, view="runs", state=state, page=page, pages=pages),
     }
     return Page("Runs", "runs", state, parts, cells, "runs.html.j2")

@@ -13,7 +13,7 @@ from evokernel.core.records import Attempt
 from evokernel.reports import formatting, metrics, opportunities, tables
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.next_steps import task_steps, verify_step
-from evokernel.reports.page import outcome_line, result_headline
+from evokernel.reports.page import outcome_line, result_headline, result_notes
 from evokernel.web import diff, lineage, roofline, svg
 from evokernel.web.charts import Chart
 from evokernel.web.render import Links, Page, Query, render_part
@@ -48,7 +48,7 @@ def find_task(run_index: RunIndex, query: Query) -> tuple[RunTail, TaskResult]:
 def read_kernel_file(run_index: RunIndex, query: Query) -> str:
     """A file of an attempt's kernel; raises UserError if there is none."""
     _, result = find_task(run_index, query)
-    number = parse_attempt_number(result, query.get("attempt", ""))
+    number = requested_attempt(result, query, "attempt", "number")
     files = result.attempts[number].candidate.files if number is not None else {}
     if query.get("file", "") not in files:
         raise UserError(f"this attempt has no file '{query.get('file', '')}'.")
@@ -123,7 +123,7 @@ def render_task_head(run_tail: RunTail, result: TaskResult, links: Links) -> Mar
     values = {
         "headline": result_headline(result),
         "category": metrics.task_category(result.task),
-        "notes": formatting.explain_tags(result.task.tags),
+        "notes": result_notes(result),
         "steps": task_steps(shown_folder(run_tail, links), run_tail.run.config, result) if run_tail.run else [],
         "is_open": False,
     }

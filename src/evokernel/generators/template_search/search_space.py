@@ -102,7 +102,7 @@ def cached_search_space(source: str, name: str, small: tuple[tuple[str, int], ..
     plans: dict[str, Plan] = {}
     for fuse in FUSION_MODES:
         try:
-            plan = plan_stages(graph, tuple(o.name for o in signature.outputs), fuse, dialect.describe)
+            plan = plan_stages(graph, tuple(o.name for o in signature.outputs), fuse, dialect.describe, dialect.prefers_fused)
         except UnsupportedPattern as error:
             reason = str(error)
             continue
