@@ -6,14 +6,20 @@ from collections.abc import Sequence
 from math import ceil, prod
 
 from evokernel.generators.template_search.decisions import Choice, Decision
-from evokernel.generators.template_search.dialects.pallas.fused import RowProgram, find_program, is_better_turned, is_stored_turned
-from evokernel.generators.template_search.graph import Num, UnsupportedPattern, element_count, pad_rank, walk
+from evokernel.generators.template_search.dialects.pallas.fused import (
+    BLOCK_BYTES,
+    FLOAT_BYTES,
+    LANES,
+    SUBLANES,
+    RowProgram,
+    find_program,
+    is_better_turned,
+    is_stored_turned,
+)
+from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, element_count, pad_rank, walk
 from evokernel.generators.template_search.patterns import KernelPattern
 from evokernel.generators.template_search.stage_planner import Stage
 
-LANES, SUBLANES, FLOAT_BYTES = 128, 8, 4
-BLOCK_BYTES = 1 << 20
-"""Largest block of one array."""
 LEAST_BYTES = 128 << 10
 """Blocks of fewer bytes do not hide the latency of copies: fewer steps are better."""
 ROW_BYTES = 1 << 19
@@ -223,6 +229,20 @@ def fit_fused_rows(pattern: KernelPattern, options: Sequence[str], choice: Choic
     return largest_option(options, max(1.0, min(most, max(LEAST_BYTES / image, rows / STEPS))))
 
 
+def fit_fused_precision(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """All bits if a softmax of a product amplifies its errors, otherwise three passes."""
+    has_product: set[Node] = set()
+    has_softmax = False
+    exponentials: set[Node] = set()
+    for node in walk(pattern.root):
+        if node.op == "matmul" or any(arg in has_product for arg in node.args):
+            has_product.add(node)
+        if (node.op == "exp" and node in has_product) or any(arg in exponentials for arg in node.args):
+            exponentials.add(node)
+        has_softmax |= node.op == "reduce" and node in exponentials
+    return "thirds" if has_softmax else "split"
+
+
 def column_bytes(program: RowProgram) -> int:
     """Bytes of one row of the largest array if rows are in lanes."""
     widths = [extent_of(pad_rank(x.shape, program.rank)[-1:]) for x in program.arrays]
@@ -240,6 +260,8 @@ def prefers_fused(pattern: KernelPattern) -> bool:
     reduced = [i for n in pattern.main_nodes for i in n.dims if n.args[0].shape[i].value > 1]
     if len(set(reduced)) > 1:
         return True
+    if pattern.family == "map" and len(pattern.axes) > 1 and pattern.axes[-1].extent.value != pattern.root.shape[-1].value:
+        return True
     return pattern.family == "map" and program.rank - program.rows == 1 and is_better_turned(program)
 
 
@@ -253,6 +275,7 @@ RULES = {
     ("matmul", "cols"): fit_product_cols, ("matmul", "chunk"): fit_product_chunk, ("matmul", "batch"): fit_product_batch,
     ("matmul", "loop"): fit_product_loop,
     ("fused", "rows"): fit_fused_rows, ("fused", "turn"): fit_fused_turn,
+    ("fused", "precision"): fit_fused_precision,
     **{(family, "turn"): fit_turn for family in ("row", "reduce", "argreduce", "crossentropy")},
     ("attention", "rows"): fit_attention_rows, ("attention", "batch"): fit_attention_batch,
 }  # fmt: skip
