@@ -73,7 +73,7 @@ def row_sizes(pattern: KernelPattern) -> tuple[int, int]:
         return extent_of([a.extent for a in pattern.axes if not a.is_reduced]), extent_of(reduced)
     if len(pattern.axes) > 1:
         return extent_of([a.extent for a in pattern.axes[:-1]]), extent_of([pattern.axes[-1].extent])
-    shape = pattern.root.shape
+    shape = pattern.tensors[0].shape if pattern.family == "crossentropy" else pattern.root.shape
     return extent_of(shape[:-1]), extent_of(shape[-1:])
 
 
@@ -91,7 +91,8 @@ def fit_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> 
         cols = min(cols, 512)
     if choice.get("cols", "all") not in ("all", ""):
         cols = min(cols, int(choice["cols"]))
-    return largest_option(options, count_rows(rows, padded_bytes(cols)))
+    row_bytes = ceil(cols / SUBLANES) * SUBLANES * FLOAT_BYTES if choice.get("turn") == "yes" else padded_bytes(cols)
+    return largest_option(options, count_rows(rows, row_bytes))
 
 
 def fit_nest_rows(pattern: KernelPattern, options: Sequence[str]) -> str:
@@ -141,13 +142,13 @@ def product_sizes(pattern: KernelPattern) -> tuple[int, int, int]:
 
 
 def fit_left(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """The left factor as it is stored."""
-    return "mk" if pattern.in_order[0] else "km"
+    """The left factor as XLA stores it."""
+    return "mk" if pattern.in_order[0] != is_stored_turned(pattern.tensors[0].shape) else "km"
 
 
 def fit_right(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """The right factor as it is stored."""
-    return "kn" if pattern.in_order[1] else "nk"
+    """The right factor as XLA stores it."""
+    return "kn" if pattern.in_order[1] != is_stored_turned(pattern.tensors[1].shape) else "nk"
 
 
 def is_batched(pattern: KernelPattern) -> bool:
@@ -155,22 +156,29 @@ def is_batched(pattern: KernelPattern) -> bool:
     return len(pattern.tensors[1].shape) > 2
 
 
-def fit_product_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Rows of a product's block: all of a small matrix; otherwise at least two blocks, of 512 rows at most."""
-    m, _, k = product_sizes(pattern)
-    if is_batched(pattern):
-        return "all" if m <= 512 else "128"
-    least = SUBLANES * 4 if choice.get("left") == "mk" else LANES
+def product_block(pattern: KernelPattern) -> tuple[int, int]:
+    """Rows and columns of a product's block: those of the smaller factor complete, a part of the larger one's, within VMEM."""
+    m, n, k = product_sizes(pattern)
     most = 512 if min(k, MOST_K) * 512 * FLOAT_BYTES <= 2 * BLOCK_BYTES else 256
-    return largest_option(options, max(least, min(most, ceil(m / 2))))
+    if n > m:
+        return min(m, most), min(most, max(2 * LANES, ceil(n / STEPS)))
+    return min(most, max(LANES, ceil(m / STEPS))), min(n, most)
+
+
+def fit_product_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Rows of a product's block; all rows of the matrices of a batch if they are small."""
+    rows = extent_of([pattern.axes[1].extent])
+    if is_batched(pattern):
+        return "all" if rows <= 512 else "128"
+    return covering_option(options, product_block(pattern)[0], 512)
 
 
 def fit_product_cols(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Columns of a product's block."""
-    _, n, k = product_sizes(pattern)
+    """Columns of a product's block; all columns of the matrices of a batch if they are small."""
+    cols = extent_of([pattern.axes[2].extent])
     if is_batched(pattern):
-        return "all" if n <= 512 else "256"
-    return covering_option(options, n, 512 if min(k, MOST_K) * 512 * FLOAT_BYTES <= 2 * BLOCK_BYTES else 256)
+        return "all" if cols <= 512 else "256"
+    return covering_option(options, product_block(pattern)[1], 512)
 
 
 def fit_product_chunk(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
@@ -266,8 +274,8 @@ def prefers_fused(pattern: KernelPattern) -> bool:
 
 
 RULES = {
-    **{(family, "rows"): fit_rows for family in ("map", "row", "argreduce", "crossentropy")},
-    ("reduce", "rows"): fit_rows, ("map", "cols"): fit_map_cols,
+    **{(family, "rows"): fit_rows for family in ("map", "row", "reduce", "argreduce", "crossentropy", "scan")},
+    ("map", "cols"): fit_map_cols,
     ("reduce", "algorithm"): fit_reduction, ("row", "algorithm"): fit_reduction,
     ("reduce", "view"): fit_view, ("row", "view"): fit_view, ("reduce", "lanes"): fit_nest_lanes, ("row", "lanes"): fit_nest_lanes,
     ("reduce", "chunk"): fit_chunk, ("row", "chunk"): fit_chunk,
