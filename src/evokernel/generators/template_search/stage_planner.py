@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from evokernel.generators.template_search.graph import Node, Shape, UnsupportedPattern, make_leaf, replace_nodes, reshape, walk
+from evokernel.generators.template_search.graph import (
+    Node,
+    Shape,
+    UnsupportedPattern,
+    make_leaf,
+    replace_nodes,
+    reshape,
+    strip_reshapes,
+    walk,
+)
 from evokernel.generators.template_search.graph_reader import Graph
 from evokernel.generators.template_search.patterns import KernelPattern, match_fused, match_pattern
 from evokernel.generators.template_search.sink_reshapes import sink_reshapes
@@ -190,10 +199,3 @@ class StagePlanner:
     def source_step(self, node: Node) -> int:
         """The number of the reference's operator that a value belongs to, or -1."""
         return self.origin.get(strip_reshapes(node), -1)
-
-
-def strip_reshapes(node: Node) -> Node:
-    """The value below any reshapes, which is in the same memory."""
-    while node.op == "reshape":
-        node = node.args[0]
-    return node
