@@ -2,10 +2,10 @@
 
     python benchmarks/full_sizes.py --backend pallas --tasks starter,level1,level2 [--every 1] [--out FOLDER]
 
-The templates of `template_search` write a kernel for each task, with the options that its prior names to try first. It is verified twice, the second
-time with another seed and a comment more, so that nothing but the baseline and the traces of the reference is cached, as in the later
-attempts of a run. `--every 3` takes every third task. Memory is the largest sum over the worker and its processes, with shared pages
-counted once. Writes full_sizes.json after each task, and the same command continues.
+The templates of `template_search` write a kernel for each task, with the options that its prior names to try first. It is verified
+twice, the second time with another seed and a comment more, so that nothing but the baseline and the traces of the reference is cached,
+as in the later attempts of a run. `--every 3` takes every third task. Memory is the largest sum over the worker and its processes, with
+shared pages counted once. Writes full_sizes.json after each task, and the same command continues.
 """
 
 from __future__ import annotations
