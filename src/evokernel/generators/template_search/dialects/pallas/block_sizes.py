@@ -26,6 +26,8 @@ ROW_BYTES = 1 << 19
 """Rows above this size come in chunks."""
 MOST_K = 2048
 """Longest sum of a product that one step computes."""
+LONG_SUM = 256
+"""From this length on, the tolerance of a sum admits products of two parts."""
 STEPS = 4
 """Grid steps that overlap copies with work."""
 
@@ -193,6 +195,11 @@ def fit_product_batch(pattern: KernelPattern, options: Sequence[str], choice: Ch
     return largest_option(options, max(1.0, min(BLOCK_BYTES / matrix, extent_of([pattern.axes[0].extent]) / 2, 8.0)))
 
 
+def fit_product_precision(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Three passes if sums are long enough for the tolerance, otherwise all bits."""
+    return "split" if product_sizes(pattern)[2] >= LONG_SUM else "thirds"
+
+
 def fit_product_loop(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
     """Few matrices one after the other, many at once, which compiles faster."""
     return "unrolled" if int(choice["batch"]) <= 4 else "together"
@@ -238,7 +245,9 @@ def fit_fused_rows(pattern: KernelPattern, options: Sequence[str], choice: Choic
 
 
 def fit_fused_precision(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """All bits if a softmax of a product amplifies its errors, otherwise three passes."""
+    """All bits if sums are short or a softmax of a product amplifies its errors, otherwise three passes."""
+    if any(n.args[0].shape[-1].value < LONG_SUM for n in pattern.main_nodes if n.op == "matmul"):
+        return "thirds"
     has_product: set[Node] = set()
     has_softmax = False
     exponentials: set[Node] = set()
@@ -281,7 +290,7 @@ RULES = {
     ("reduce", "chunk"): fit_chunk, ("row", "chunk"): fit_chunk,
     ("matmul", "left"): fit_left, ("matmul", "right"): fit_right, ("matmul", "rows"): fit_product_rows,
     ("matmul", "cols"): fit_product_cols, ("matmul", "chunk"): fit_product_chunk, ("matmul", "batch"): fit_product_batch,
-    ("matmul", "loop"): fit_product_loop,
+    ("matmul", "loop"): fit_product_loop, ("matmul", "precision"): fit_product_precision,
     ("fused", "rows"): fit_fused_rows, ("fused", "turn"): fit_fused_turn,
     ("fused", "precision"): fit_fused_precision,
     **{(family, "turn"): fit_turn for family in ("row", "reduce", "argreduce", "crossentropy")},
