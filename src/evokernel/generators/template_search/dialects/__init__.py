@@ -41,6 +41,10 @@ class TemplateChoice:
     def __init__(self, choice: Choice) -> None:
         self.choice = dict(choice)
 
+    def with_options(self, **options: str) -> TemplateChoice:
+        """The same choice with other options for some decisions."""
+        return TemplateChoice({**self.choice, **options})
+
     def __getattr__(self, name: str) -> str:
         """The option of a decision."""
         if name.startswith("__"):
