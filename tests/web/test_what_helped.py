@@ -106,3 +106,11 @@ def test_addresses_and_notes_count_attempts_from_one(tmp_path, serve):
     assert "refined attempt 1, other/made/relu/0" in body
     assert "task=made%2Frelu&amp;number=1" in body
     assert "attempt=" not in body.replace("data-live", "").partition("<main")[2]
+
+
+def test_run_page_lists_the_items_behind_its_best_kernels(url, page):
+    page.goto(f"{url}/run?run=one")
+    rows = [row.split("\t") for row in page.locator("#helped tbody tr").all_inner_texts()]
+    assert rows[0] == ["Tile for the cache\npractice card", "1", "1", "1", "+1.00"]
+    assert len(rows) == 2
+    assert page.get_attribute("#helped a", "href").startswith("/item?")

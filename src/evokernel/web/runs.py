@@ -15,6 +15,7 @@ from evokernel.web import charts, svg
 from evokernel.web.render import Links, Page, Query, render_part
 from evokernel.web.run_index import RunIndex
 from evokernel.web.run_tail import RunTail
+from evokernel.web.shown_items import render_item_uses
 from evokernel.web.summary import MEASURES, RunRow, count_planned_attempts, summarize_run
 
 ROWS_PER_PAGE, TASKS_PER_PAGE, LATEST_ATTEMPTS, COMPARED_RUNS, MAX_INCIDENTS = 100, 120, 8, 5, 20
@@ -113,6 +114,7 @@ def run_page(run_index: RunIndex, query: Query, links: Links) -> Page:
     latest = [(attempt, describe_outcome(attempt)) for attempt in run_tail.latest_attempts(LATEST_ATTEMPTS)]
     parts = {
         "head": head,
+        "helped": run_tail.compute_once("helped", lambda: render_item_uses(run_index, run_tail, links)),
         "charts": chart_html,
         "latest": render_part("latest.html.j2", links, key=run_tail.key, latest=latest, message=describe_empty_run(run_tail)),
         "grid": render_part("cells.html.j2", links, cells=cells, tag="li"),
