@@ -171,7 +171,7 @@ class TorchOperator:
         """Return how a call differs from what was verified; an empty text if it does not."""
         for tensor, verified in zip(tensors, self.tensors):
             name, dtype, rank = verified["name"], str(tensor.dtype).removeprefix("torch."), len(verified["dims"])
-            if tensor.device.type != self.kernel.DEVICE:
+            if tensor.device.type not in (self.kernel.DEVICE, "meta"):
                 return f"{name} is on device {tensor.device.type}, but the kernel takes {self.kernel.DEVICE} tensors"
             if dtype != verified["dtype"]:
                 return f"{name} is {dtype}, but the kernel was verified with {verified['dtype']}"
