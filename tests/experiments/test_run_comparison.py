@@ -85,3 +85,11 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path):
     for runs, message in (((first,), "2 to 8 runs"), ((first, first), "named twice"), ((first, second), "no task in common")):
         with pytest.raises(UserError, match=message):
             compare(*runs)
+
+
+def test_run_without_attempts_has_no_share(tmp_path):
+    first, second = write_run(tmp_path / "a", [100.0] * 4), sample_run.write_run(tmp_path / "b", [make_task(name) for name in NAMES], [])
+    comparison = compare(first, second)
+    assert comparison.pairs[0].solved is None
+    assert runs_table(comparison).format_rows()[1][5] == "–"
+    assert {row[3] for row in tasks_table(comparison).format_rows()} == {"not tried"}

@@ -174,8 +174,8 @@ def test_low_softplus_threshold_is_kept(threshold, op):
 @pytest.mark.parametrize(
     ("step", "gap"),
     [
-        (("bitwise_and", (X, Y), "int64", (6, 8)), "bitwise"), (("diag", (X,), "int64", (6,)), "diagonal"),
-        (("cross_entropy_loss", (X, Y, None, 1, 0), "float32", ()), "ignored class"),
+        (("bitwise_and", (X, Y), "int64", (6, 8)), "bitwise"), (("diagonal", (X, 0, 1, 0), "int64", (6,)), "diagonal"),
+        (("poisson_nll_loss", (X, Y, True, True), "float32", ()), "Stirling"),
     ],
 )  # fmt: skip
 def test_unsupported_arguments_are_refused(step, gap):

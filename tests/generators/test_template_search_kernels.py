@@ -138,6 +138,43 @@ VARIANTS = {
 }  # fmt: skip
 
 
+INDICES, CLASSES = "torch.randn(A, B), torch.randint(0, A, (33,))", "torch.randn(A, B), torch.randint(0, B, (A,))"
+IMAGE = "torch.randn(2, 3, 12, 14)"
+COMPOSED = {
+    "padded": forward("x", "F.pad(x, (2, 1, 0, 3), value=0.5)", MATRIX),
+    "padded by reflection": forward("x", "F.pad(x, (2, 3, 1, 2), mode='reflect')", IMAGE),
+    "padded in a circle": forward("x", "F.pad(x, (2, 3), mode='circular')", CUBE),
+    "windows": forward("x", "x.unfold(1, 5, 3)", CUBE),
+    "patches": forward("x", "F.unfold(x, 3, padding=1, stride=2)", IMAGE),
+    "pixels to channels": forward("x", "F.pixel_unshuffle(x, 2)", IMAGE),
+    "one-hot classes": forward("x, i", "F.one_hot(i, 48).float() @ x", INDICES),
+    "weighted cross entropy": forward("x, t", "F.cross_entropy(x, t, weight=torch.ones(x.shape[1]), ignore_index=3)", CLASSES),
+    "cross entropy of pixels": forward("x, t", "F.cross_entropy(x, t)", "torch.randn(2, 5, A, B), torch.randint(0, 5, (2, A, B))"),
+    "smoothed cross entropy of rows": forward("x, t", "F.cross_entropy(x, t, label_smoothing=0.1, reduction='none')", CLASSES),
+    "contrastive loss": forward("x, y", "F.cross_entropy(x @ y.T, torch.arange(x.shape[0]))", TWO),
+    "product of three": forward("x, y", "torch.einsum('bi,ij,bj->b', x, y, x)", "torch.randn(A, B), torch.randn(B, B)"),
+    "einsum with dots": forward("x, y", "torch.einsum('...d,ed->...e', x, y)", "torch.randn(3, A, B), torch.randn(7, B)"),
+    "any and all": forward("x", "torch.where((x > 1).any(-1) & (x < 3).all(-1), x.amax(-1), x.norm(p=3, dim=-1))", MATRIX),
+    "grouped queries": forward(
+        "q, k", "F.scaled_dot_product_attention(q, k, k, enable_gqa=True)", "torch.randn(2, 6, A, 16), torch.randn(2, 2, A, 16)"
+    ),
+    "boolean causal mask": forward(
+        "x, y",
+        "F.scaled_dot_product_attention(x, y, y, torch.ones(A, A, dtype=torch.bool).tril())",
+        "torch.randn(3, A, 8), torch.randn(3, A, 8)",
+    ),
+    "masked exponentials are zero": forward("x", "torch.softmax(x.masked_fill(x < 0, float('-inf')), -1)", MATRIX),
+    "logarithm of zero": forward("x", "torch.softmax(x + torch.log((x > 0).float()), -1)", MATRIX),
+    "an input as output": forward("x", "(x.reshape(-1), x + 1)", MATRIX),
+}
+
+
+@pytest.mark.parametrize("name", one_in(8, COMPOSED))
+def test_composed_operators_are_correct(tmp_path, name):
+    outcome = verify_decisions(write_task(tmp_path, COMPOSED[name]), FAST)
+    assert outcome.feasible, outcome.failure
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variants_have_the_expected_family(tmp_path, name):
     text, family = VARIANTS[name]

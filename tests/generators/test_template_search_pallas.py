@@ -56,6 +56,10 @@ VARIANTS = {
     "transposed left factor": ("x, y", "x.T @ y", "torch.randn(B, A), torch.randn(B, A)"),
     "strided and dilated convolution": (
         "x, w", "F.relu(F.conv2d(x, w, stride=2, padding=2, dilation=2))", "torch.randn(2, 4, A, 21), torch.randn(6, 4, 3, 3)"),
+    "cross entropy with weights and an ignored class": (
+        "x, y, w", "F.cross_entropy(x, y, w, ignore_index=1, label_smoothing=0.2)",
+        "torch.randn(2, 7, A), torch.randint(0, 7, (2, A)), torch.rand(7) + 0.5"),
+    "one hot": ("x", "F.one_hot(x, 9).float() * 2", "torch.randint(0, 9, (A, B))"),
     "mean pooling": ("x", "F.avg_pool2d(x, 3, 2)", "torch.randn(2, 3, A, B)"),
 }  # fmt: skip
 SAFE = {
@@ -138,7 +142,8 @@ def test_unsafe_decisions_fail_for_the_expected_reason(bench, name, line, reason
     assert bench.find_failure(STARTER[name], render_code(STARTER[name], line)) == reason
 
 
-FUSED = {"rope_half": 1, "label_smoothed_nll": 1, "swiglu_mlp": 1, "small_attention_bias": 1, "channel_shuffle_residual": 2}
+FUSED = {"rope_half": 1, "label_smoothed_nll": 1, "focal_loss": 1, "swiglu_mlp": 1, "small_attention_bias": 1,
+         "channel_shuffle_residual": 2, "masked_variance_clip": 1}  # fmt: skip
 """Operators that users bring, and the number of stages with which blocks of rows cover them."""
 
 

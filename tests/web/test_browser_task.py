@@ -51,7 +51,7 @@ def test_page_shows_lineage_gates_and_profile(run, tmp_path, serve, page):
     page.click("text=reply.prompt.md")
     assert page.is_visible("text=Write a faster kernel.")
     page.click(".tree a >> nth=0")
-    page.wait_for_url("**attempt=0")
+    page.wait_for_url("**number=1")
     assert "expected ';'" in page.inner_text("#attempt .feedback")
     assert "compile_error" in page.inner_text("#attempt .gates")
 

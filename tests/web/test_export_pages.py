@@ -21,11 +21,11 @@ def test_export_opens_from_disk_without_requests(tmp_path, page):
     page.click(".cell >> nth=0")
     page.wait_for_url("**/task-0.html")
     page.click(".tree a >> nth=3")
-    page.wait_for_url("**/task-0-4.html")
+    page.wait_for_url("**/task-0-5.html")
     assert page.locator("#diff .add").all_inner_texts() == ["+int d;\n"]
     page.click("text=Curriculum")
     page.wait_for_url("**/graph.html")
-    page.goto((tmp_path / "out" / "task-0-2.html").as_uri())
+    page.goto((tmp_path / "out" / "task-0-3.html").as_uri())
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     assert page.locator("pre", has_text="<script>").count() == 2
     assert page.evaluate("window.hit") is None

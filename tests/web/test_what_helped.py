@@ -90,3 +90,27 @@ def test_card_is_rendered_and_hostile_text_stays_text(url, page):
 def test_links_of_cards_send_no_referrer():
     html = render_markdown("[doc](https://example.org/a) <b>x</b>")
     assert html == '<p><a href="https://example.org/a" rel="noopener noreferrer nofollow">doc</a> &lt;b&gt;x&lt;/b&gt;</p>\n'
+
+
+def test_addresses_and_notes_count_attempts_from_one(tmp_path, serve):
+    task = sample_run.make_task("relu")
+    attempts = [
+        make_attempt(task, 0, passed_outcome(9.0)),
+        make_attempt(
+            task, 1, passed_outcome(3.0), candidate=kernel("int a;").model_copy(update={"notes": "refined made/relu/0, other/made/relu/0"})
+        ),
+    ]
+    sample_run.write_run(tmp_path / "runs" / "one", [task], attempts)
+    body = urlopen(f"{serve([tmp_path / 'runs']).url}/task?run=one&task=made/relu&number=2").read().decode()
+    assert "<h2>Attempt 2" in body
+    assert "refined attempt 1, other/made/relu/0" in body
+    assert "task=made%2Frelu&amp;number=1" in body
+    assert "attempt=" not in body.replace("data-live", "").partition("<main")[2]
+
+
+def test_run_page_lists_the_items_behind_its_best_kernels(url, page):
+    page.goto(f"{url}/run?run=one")
+    rows = [row.split("\t") for row in page.locator("#helped tbody tr").all_inner_texts()]
+    assert rows[0] == ["Tile for the cache\npractice card", "1", "1", "1", "+1.00"]
+    assert len(rows) == 2
+    assert page.get_attribute("#helped a", "href").startswith("/item?")

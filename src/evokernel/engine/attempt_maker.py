@@ -51,6 +51,8 @@ class AttemptMaker:
     stop: threading.Event = field(default_factory=threading.Event)
     """Set it to finish the attempts in flight and then end the run."""
     stop_reason: str = ""
+    last_failure: str = ""
+    """Message of the latest infrastructure failure."""
     history: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
 
     def make_state(self, task: Task, round: int) -> State:
@@ -89,6 +91,7 @@ class AttemptMaker:
         """Record that an infrastructure failure cost the task this round; the next round verifies a stored reply with this context."""
         log.warning("%s: no attempt in round %d: %s", state.task.id, state.round + 1, error)
         self.run.record_incident(state.task.id, state.round, str(error), self.clock())
+        self.last_failure = str(error).rstrip(".")
         if self.run.has_replies(state.next_id):
             context_store.store_context(self.run, state, context)
 

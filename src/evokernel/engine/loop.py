@@ -47,7 +47,7 @@ class Engine(AttemptMaker):
                     yield attempt
                 self.run.journal.sync()
                 if not attempts_in_round and not any(attempt.round > round for attempt in journal.values()):
-                    raise InfraError(f"round {round + 1} produced no attempt; {self.run.incidents} lists the reasons")
+                    raise InfraError(f"round {round + 1} produced no attempt ({self.last_failure}); {self.run.incidents} lists the reasons")
 
     def close(self) -> None:
         """Stop the workers, close the memory bank and release the run folder."""

@@ -65,7 +65,8 @@ class AttemptStream:
                         self.waiting_tasks.append(state.task)
                     if failures_in_a_row and failures_in_a_row >= len(self.waiting_tasks) + len(self.in_flight):
                         raise InfraError(
-                            f"infrastructure failures ended {failures_in_a_row} attempts in a row; {maker.run.incidents} lists the reasons"
+                            f"infrastructure failures ended {failures_in_a_row} attempts in a row ({maker.last_failure}); "
+                            f"{maker.run.incidents} lists the reasons"
                         )
                     if attempt_count % len(maker.run.tasks) == 0:
                         maker.run.journal.sync()

@@ -63,7 +63,7 @@ class RunComparison(NamedTuple):
         return list(dict.fromkeys(result.task.id for run in self.runs for result in run.results))
 
 
-SOLVED = Metric("correct", lambda result: float(result.is_solved), "share")
+SOLVED = Metric("correct", lambda result: float(result.is_solved) if result.attempts else None, "share")
 SPEED = Metric("best latency", lambda result: -log(us) if (us := best_latency(result)) else None, "ratio")
 FIRST_CORRECT = Metric("attempts to the first correct kernel", attempts_to_first_correct, "number")
 BASELINE_SPEED = Metric("speed", lambda result: log(result.speedup) if result.speedup else None, "ratio")
@@ -136,7 +136,7 @@ def runs_table(comparison: RunComparison) -> Table:
         Column("generator", drop_order=2),
         Column("policy", drop_order=1),
         Column("state", drop_order=4),
-        Column("correct", explanation="share of the run's tasks with a correct kernel"),
+        Column("correct", explanation="share of the tasks with attempts that have a correct kernel"),
         Column("speed", explanation="geometric mean over the solved tasks, relative to the baseline"),
         Column("attempts", "count"),
         Column("cost"),
@@ -230,10 +230,10 @@ def task_cells(comparison: RunComparison, task: str) -> list[Cell]:
 
 
 def describe_result(result: TaskResult | None) -> str:
-    """`412 µs`, `not solved`; a dash if the run does not have the task."""
+    """`412 µs`, `not solved`, `not tried`; a dash if the run does not have the task."""
     if result is None:
         return formatting.UNKNOWN
-    return formatting.format_latency(best_latency(result)) if result.is_solved else "not solved"
+    return formatting.format_latency(best_latency(result)) if result.is_solved else "not solved" if result.attempts else "not tried"
 
 
 def latency_ratio(first: TaskResult | None, other: TaskResult | None) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Signature, Work
@@ -61,9 +62,12 @@ def run_and_measure(source: str, name: str, overrides: Mapping[str, int], *, wit
 
 
 def probe_size(source: str, name: str, overrides: Mapping[str, int], *, with_values: bool) -> SizeProbe:
-    """Call the reference once and return its signature; with shapes only unless `with_values`."""
+    """Call the reference once and return its signature; with shapes only unless `with_values`.
+
+    Attention runs step by step: fused kernels of PyTorch accept keys and values of different lengths.
+    """
     reference = Reference(source, name, overrides)
-    with torch.device("cpu" if with_values else "meta"):
+    with torch.device("cpu" if with_values else "meta"), sdpa_kernel(SDPBackend.MATH):
         sample = reference.sample(0)
         outputs = reference.run(sample)
     return SizeProbe(make_signature(sample, outputs), is_finite(outputs) if with_values else None)

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from evokernel.core.errors import UserError
 from evokernel.reference.arrays import DTYPES
 from evokernel.reference.constants import FORWARD_CLASS, find_constants
+from evokernel.reference.measure import probe_size
 from evokernel.reference.module import Reference, Sample, TaskFileErrors
 from evokernel.reference.program import Argument, Program, SizeDependent, Step, ValueRef
 
@@ -105,8 +106,13 @@ def candidate_links(sizes: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
 
 
 def try_size(source: str, name: str, overrides: Mapping[str, int]) -> Program | None:
-    """Trace the program at one size; None if the reference raises there."""
+    """Trace the program at one size; None if the reference raises there.
+
+    Literals may be changed to sizes that do not fit together, which operators without values do not always notice: then the reference runs.
+    """
     try:
+        if any("[" in key for key in overrides):
+            probe_size(source, name, overrides, with_values=True)
         return trace_at_size(source, name, overrides)
     except UserError:
         return None

@@ -41,7 +41,7 @@ class FileLinks(Links):
         if view == "task" and task_number is not None:
             attempt_text = str(state.get("attempt", "")).rpartition("/")[2]
             is_exported = attempt_text.isdecimal() and int(attempt_text) < self.attempt_counts[str(state["task"])]
-            return f"task-{task_number}-{attempt_text}.html" if is_exported else f"task-{task_number}{page_suffix}.html"
+            return f"task-{task_number}-{int(attempt_text) + 1}.html" if is_exported else f"task-{task_number}{page_suffix}.html"
         if view == "graph":
             return f"graph-{task_number}.html" if task_number is not None and state["task"] in self.solved_tasks else "graph.html"
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -53,8 +54,16 @@ class Links:
 
     def url_for(self, view: str, /, **state: object) -> str:
         """The URL of a page with parameters; empty parameters are left out."""
-        parameters = {name: value for name, value in state.items() if value not in ("", None)}
+        parameters = {name: value for name, value in count_from_one(state).items() if value not in ("", None)}
         return f"/{'' if view == 'runs' else view}" + (f"?{urlencode(parameters)}" if parameters else "")
+
+
+def count_from_one(state: Mapping[str, object]) -> dict[str, object]:
+    """The parameters of a URL with attempts counted from 1, as on the pages: `attempt=3` becomes `number=4`."""
+    names = {"attempt": "number", "with": "with_number"}
+    last_parts = {name: str(state.get(name, "")).rpartition("/")[2] for name in names}
+    numbers = {names[name]: int(text) + 1 for name, text in last_parts.items() if text.isdecimal()}
+    return {**{name: value for name, value in state.items() if names.get(name) not in numbers}, **numbers}
 
 
 @cache
@@ -72,6 +81,7 @@ def template_environment() -> Environment:
     environment.filters["link"] = format_link
     environment.filters["utc"] = format_utc
     environment.filters["markdown"] = render_markdown
+    environment.filters["name_attempts"] = name_attempts
     environment.filters["speed"] = formatting.format_speed
     environment.filters["explain_bottleneck"] = tooltips.explain_bottleneck
     environment.filters["explain_cause"] = opportunities.explain_cause
@@ -89,6 +99,11 @@ def format_link(text: object, url: str, class_: str = "") -> Markup:
 def format_utc(seconds: float) -> str:
     """`2026-01-02 03:04:05 UTC`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def name_attempts(text: str, task: str) -> str:
+    """A text with `attempt 4` for the id `task/3`: people count attempts from 1, ids count from 0."""
+    return re.sub(rf"(?<![\w/:]){re.escape(task)}/(\d{{1,6}})(?![\w/])", lambda id: f"attempt {int(id[1]) + 1}", text)
 
 
 def render_part(name: str, links: Links, /, **values: Any) -> Markup:

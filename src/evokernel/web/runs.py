@@ -9,11 +9,13 @@ from typing import Any
 
 from evokernel.reports import formatting, metrics, next_steps, tables
 from evokernel.reports.metrics import TaskResult
+from evokernel.reports.next_steps import NextStep
 from evokernel.reports.run_state import group_incidents
 from evokernel.web import charts, svg
 from evokernel.web.render import Links, Page, Query, render_part
 from evokernel.web.run_index import RunIndex
 from evokernel.web.run_tail import RunTail
+from evokernel.web.shown_items import render_item_uses
 from evokernel.web.summary import MEASURES, RunRow, count_planned_attempts, summarize_run
 
 ROWS_PER_PAGE, TASKS_PER_PAGE, LATEST_ATTEMPTS, COMPARED_RUNS, MAX_INCIDENTS = 100, 120, 8, 5, 20
@@ -78,11 +80,13 @@ def runs_page(run_index: RunIndex, query: Query, links: Links) -> Page:
     }
     chart = charts.comparison_chart([run_index.rows[key] for key in compared if key in run_index.rows], measure)
     pages = -(-len(rows) // ROWS_PER_PAGE)
+    first_step = [] if rows or search_text else [NextStep("Start a first run", "evokernel run")]
     parts = {
         "chart": render_part("chart.html.j2", links, charts=[chart] if chart else []),
         "side": render_part("side_by_side.html.j2", links, compared=compared),
         "grid": render_part("cells.html.j2", links, cells=cells, tag="tr"),
-        "empty": render_part("empty.html.j2", links, message="" if cells else NO_MATCH if search_text else NO_RUNS),
+        "empty": render_part("empty.html.j2", links, message="" if cells else NO_MATCH if search_text else NO_RUNS)
+        + render_part("steps.html.j2", links, steps=first_step, is_open=True),
         "pager": render_part("pager.html.j2", links, view="runs", state=state, page=page, pages=pages),
     }
     return Page("Runs", "runs", state, parts, cells, "runs.html.j2")
@@ -110,6 +114,7 @@ def run_page(run_index: RunIndex, query: Query, links: Links) -> Page:
     latest = [(attempt, describe_outcome(attempt)) for attempt in run_tail.latest_attempts(LATEST_ATTEMPTS)]
     parts = {
         "head": head,
+        "helped": run_tail.compute_once("helped", lambda: render_item_uses(run_index, run_tail, links)),
         "charts": chart_html,
         "latest": render_part("latest.html.j2", links, key=run_tail.key, latest=latest, message=describe_empty_run(run_tail)),
         "grid": render_part("cells.html.j2", links, cells=cells, tag="li"),

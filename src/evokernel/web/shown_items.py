@@ -7,6 +7,8 @@ from functools import cache
 from string import ascii_uppercase
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.memory_ids import NO_CARD, is_note_id, is_nothing_id, split_trace_id
 from evokernel.core.plugins import plugin_names
@@ -14,12 +16,13 @@ from evokernel.core.records import Attempt, ContextRef
 from evokernel.memory.queries import BankBrowser, ItemValueChange, ShownItemFacts
 from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.reports import formatting
+from evokernel.reports.item_uses import ItemUse, count_item_uses
 from evokernel.reports.resemblance import MarkedLine, Source, count_lines, extract_code, mark_lines
-from evokernel.web.render import Links
+from evokernel.web.render import Links, render_part
 from evokernel.web.run_index import RunIndex
 from evokernel.web.run_tail import RunTail
 
-START_KEY = "S"
+START_KEY, MAX_USES = "S", 10
 KIND_LABELS = {"api": "API card", "practice": "practice card", "experience": "experience", "trace": "kernel"}
 
 
@@ -40,6 +43,15 @@ class ShownItem(NamedTuple):
     """Lines of the kernel that resemble it."""
 
 
+class ItemUseRow(NamedTuple):
+    """A memory item that a run used."""
+
+    use: ItemUse
+    title: str
+    kind: str
+    url: str
+
+
 class ShownContext(NamedTuple):
     """What the prompt of an attempt showed, and what became of it in the kernel."""
 
@@ -56,7 +68,8 @@ def describe_context(run_index: RunIndex, run_tail: RunTail, attempt: Attempt, s
     facts, note = load_facts(run_index, run_tail, attempt)
     bank = run_index.bank_key(run_tail)
     keys = item_keys(attempt.shown_items)
-    titles = {ref.id: title_of(ref, facts, run_tail) for ref in attempt.shown_items}
+    bank_titles = {id: fact.item.title for id, fact in facts.items() if fact.item}
+    titles = {ref.id: title_of(ref, bank_titles, run_tail) for ref in attempt.shown_items}
     sources = [
         Source(keys[ref.id], titles[ref.id], extract_code(fact.item.code, fact.item.text))
         for ref in attempt.shown_items
@@ -75,6 +88,35 @@ def describe_context(run_index: RunIndex, run_tail: RunTail, attempt: Attempt, s
     return ShownContext(items, files, counts.get(START_KEY, 0), note)
 
 
+def render_item_uses(run_index: RunIndex, run_tail: RunTail, links: Links) -> Markup:
+    """The memory items behind the best kernels of a run."""
+    uses = count_item_uses(run_tail.results)
+    shown = uses[:MAX_USES]
+    bank, facts = run_index.bank_key(run_tail), load_titles(run_index, run_tail, [use.ref.id for use in shown])
+    rows = [
+        ItemUseRow(
+            use,
+            title_of(use.ref, facts, run_tail),
+            KIND_LABELS.get(guess_kind(use.ref), ""),
+            links.url_for("item", bank=bank, id=use.ref.id) if use.ref.id in facts else "",
+        )
+        for use in shown
+    ]
+    return render_part("item_uses.html.j2", links, rows=rows, count=len(uses))
+
+
+def load_titles(run_index: RunIndex, run_tail: RunTail, ids: Sequence[str]) -> dict[str, str]:
+    """Titles of items in the bank of the run; empty if it cannot be read."""
+    key = run_index.bank_key(run_tail)
+    if key is None or not ids:
+        return {}
+    try:
+        with BankBrowser(run_index.banks[key]) as bank:
+            return bank.load_titles(ids)
+    except (UserError, InfraError):
+        return {}
+
+
 def load_facts(run_index: RunIndex, run_tail: RunTail, attempt: Attempt) -> tuple[Mapping[str, ShownItemFacts], str]:
     """What the bank of the run stores about the items of an attempt, and a note if it cannot be read."""
     ids = [ref.id for ref in attempt.shown_items]
@@ -90,12 +132,12 @@ def load_facts(run_index: RunIndex, run_tail: RunTail, attempt: Attempt) -> tupl
         return {}, f"The memory bank of this run cannot be read: {error}"
 
 
-def title_of(ref: ContextRef, facts: Mapping[str, ShownItemFacts], run_tail: RunTail) -> str:
+def title_of(ref: ContextRef, titles: Mapping[str, str], run_tail: RunTail) -> str:
     """The title of an item; without the bank, from the shipped cards or from its id."""
     if is_nothing_id(ref.id):
         return f"nothing: the choice to show no {'card' if ref.id.endswith(NO_CARD) else 'kernel'}"
-    if (fact := facts.get(ref.id)) and fact.item:
-        return fact.item.title or ref.id
+    if title := titles.get(ref.id):
+        return title
     run, attempt = split_trace_id(ref.id)
     if attempt:
         own = run_tail.run and run == run_tail.run.config.id

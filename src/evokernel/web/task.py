@@ -48,7 +48,7 @@ def find_task(run_index: RunIndex, query: Query) -> tuple[RunTail, TaskResult]:
 def read_kernel_file(run_index: RunIndex, query: Query) -> str:
     """A file of an attempt's kernel; raises UserError if there is none."""
     _, result = find_task(run_index, query)
-    number = parse_attempt_number(result, query.get("attempt", ""))
+    number = requested_attempt(result, query, "attempt", "number")
     files = result.attempts[number].candidate.files if number is not None else {}
     if query.get("file", "") not in files:
         raise UserError(f"this attempt has no file '{query.get('file', '')}'.")

@@ -219,3 +219,22 @@ def test_replay_of_products(kernels: BuiltKernels) -> None:
     top = profile_of(report, task).opportunities[0]
     assert top.cause == "library_start"
     assert top.gain_us == pytest.approx(CHIP.cycles_to_us(CHIP.matmul_start), rel=1e-3)
+
+
+@needs_compiler
+@pytest.mark.slow(one_in=5)
+def test_a_vector_core_without_work_does_not_make_the_work_of_the_blocks_uneven(tmp_path: Path) -> None:
+    text = (FOLDER / "ascendc" / "sync_each_tile.faulty.asc").read_text()
+    for old, new in (
+        ("blocks = 48", "blocks = 24"),
+        ("first = GetBlockIdx() * t.share;", "first = GetBlockIdx() / 2 * t.share;"),
+        ("t.share : t.n - first;", "t.share : t.n - first;\n    if (GetSubBlockIdx()) count = 0;"),
+        ("  Kernel op;", "  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);\n  if ASCEND_IS_AIC return;\n  Kernel op;"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    task = resize(loader.load_tasks(str(FOLDER / "gate.py"))[0])
+    build_parts({"kernel.asc": text}, task.signature, tmp_path)
+    report = call_in_child(tmp_path, "run_launch", task.signature)
+    check_laws(report)
+    assert report["saved"]["even"] < 0.05 * report["cycles"]

@@ -231,6 +231,13 @@ def reshape(node: Node, shape: Shape) -> Node:
     return Node("reshape", (node,), shape, dtype=node.dtype)
 
 
+def strip_reshapes(node: Node) -> Node:
+    """The value below any reshapes, which is in the same memory."""
+    while node.op == "reshape":
+        node = node.args[0]
+    return node
+
+
 def permute(node: Node, order: tuple[int, ...]) -> Node:
     """Reorders axes."""
     if order == tuple(range(len(order))):
@@ -241,6 +248,17 @@ def permute(node: Node, order: tuple[int, ...]) -> Node:
     if nontrivial == tuple(sorted(nontrivial)):
         return reshape(node, tuple(node.shape[i] for i in order))
     return Node("permute", (node,), tuple(node.shape[i] for i in order), dims=order, dtype=node.dtype)
+
+
+def in_memory(node: Node) -> Node:
+    """A value that a stage can write to memory: an expanded number becomes a step over positions."""
+    if node.op != "expand" or node.args[0].op != "const":
+        return node
+    zeros = [apply("mul", make_index(node.shape, axis), 0.0) for axis in range(len(node.shape))]
+    total = node.args[0]
+    for zero in zeros:
+        total = apply("add", total, zero)
+    return total
 
 
 def normalize_axes(dim: object, rank: int) -> tuple[int, ...]:

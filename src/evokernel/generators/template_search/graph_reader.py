@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
-from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, apply, as_node, make_leaf, walk
+from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, apply, as_node, make_leaf, strip_reshapes, walk
 from evokernel.generators.template_search.operators import load_lowerings
 from evokernel.generators.template_search.sizes import SizeExpressions
 from evokernel.reference.program import Extent, Program, SizeDependent, Step, Value, ValueRef
@@ -79,8 +79,13 @@ class GraphReader:
                 self.sizes.record_shape(node.shape if isinstance(node, Node) else ())
             for node in walk(*(as_node(part) for part in parts)):
                 origin.setdefault(node, i)
-        outputs = tuple(self.output_node(ref, origin) for ref in self.program.outputs)
-        return Graph(outputs, origin)
+        outputs: list[Node] = []
+        for ref in self.program.outputs:
+            node = self.output_node(ref, origin)
+            is_copy = strip_reshapes(node).is_input or strip_reshapes(node) in map(strip_reshapes, outputs)
+            outputs.append(replace(apply("cast", node), name=node.dtype, dtype=node.dtype) if is_copy else node)
+            origin.setdefault(outputs[-1], len(self.program.steps))
+        return Graph(tuple(outputs), origin)
 
     def output_node(self, ref: ValueRef, origin: dict[Node, int]) -> Node:
         """An output in the type that the reference returns; nodes compute in float32 regardless of the reference's type."""

@@ -102,9 +102,9 @@ def cached_search_space(source: str, name: str, small: tuple[tuple[str, int], ..
     plans: dict[str, Plan] = {}
     for fuse in FUSION_MODES:
         try:
-            plan = plan_stages(graph, tuple(o.name for o in signature.outputs), fuse, dialect.describe)
+            plan = plan_stages(graph, tuple(o.name for o in signature.outputs), fuse, dialect.describe, dialect.prefers_fused)
         except UnsupportedPattern as error:
-            reason = str(error)
+            reason = reason or str(error)
             continue
         if plan.outline not in {p.outline for p in plans.values()}:
             plans[fuse] = plan

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from evokernel.generators.template_search.graph import Node, Shape, UnsupportedPattern, make_leaf, replace_nodes, reshape, walk
+from evokernel.generators.template_search.graph import (
+    Node,
+    Shape,
+    UnsupportedPattern,
+    make_leaf,
+    replace_nodes,
+    reshape,
+    strip_reshapes,
+    walk,
+)
 from evokernel.generators.template_search.graph_reader import Graph
 from evokernel.generators.template_search.patterns import KernelPattern, match_fused, match_pattern
 from evokernel.generators.template_search.sink_reshapes import sink_reshapes
@@ -55,22 +64,31 @@ class Plan:
         return tuple((stage.pattern.family, stage.pattern.root.key) for stage in self.stages)
 
 
-def plan_stages(graph: Graph, outputs: tuple[str, ...], fuse: str, require_template: Callable[[KernelPattern], object]) -> Plan:
-    """Stages for all outputs; `require_template` raises UnsupportedPattern for a pattern that the backend has no template for."""
-    return StagePlanner(graph, outputs, fuse, require_template).plan_outputs()
+def plan_stages(
+    graph: Graph, outputs: tuple[str, ...], fuse: str, require_template: Callable[[KernelPattern], object],
+    prefers_fused: Callable[[KernelPattern], bool] = lambda pattern: False,
+) -> Plan:  # fmt: skip
+    """Stages for all outputs; `require_template` raises UnsupportedPattern for a pattern that the backend has no template for.
+
+    `prefers_fused` says whether a kernel over blocks of rows suits a pattern better than the pattern's own template.
+    """
+    return StagePlanner(graph, outputs, fuse, require_template, prefers_fused).plan_outputs()
 
 
 class StagePlanner:
     """Grows each stage from its result towards the inputs, as far as the fusion mode and the templates allow."""
 
-    def __init__(self, graph: Graph, names: tuple[str, ...], fuse: str, require_template: Callable[[KernelPattern], object]) -> None:
+    def __init__(
+        self, graph: Graph, names: tuple[str, ...], fuse: str, require_template: Callable[[KernelPattern], object],
+        prefers_fused: Callable[[KernelPattern], bool],
+    ) -> None:  # fmt: skip
         self.roots, moved_nodes = sink_reshapes(graph.outputs)
         self.origin: dict[Node, int] = {}
         for old, step in graph.origin.items():
             for node in walk(moved_nodes[old]) if old in moved_nodes else ():
                 self.origin.setdefault(strip_reshapes(node), step)
         self.main_steps = {step for node, step in self.origin.items() if not node.is_elementwise and not node.is_input}
-        self.fuse, self.require_template = fuse, require_template
+        self.fuse, self.require_template, self.prefers_fused = fuse, require_template, prefers_fused
         self.outputs = {strip_reshapes(root): (name, root.shape) for name, root in zip(names, self.roots)}
         self.order = walk(*self.roots)
         self.users: dict[Node, set[Node]] = defaultdict(set)
@@ -139,6 +157,9 @@ class StagePlanner:
                 raise
             pattern = match_fused(tree)
             self.require_template(pattern)
+        if self.fuse == "whole" and self.prefers_fused(pattern):
+            pattern = match_fused(tree)
+            self.require_template(pattern)
         return pattern
 
     def buffer_leaf(self, node: Node) -> Node:
@@ -178,10 +199,3 @@ class StagePlanner:
     def source_step(self, node: Node) -> int:
         """The number of the reference's operator that a value belongs to, or -1."""
         return self.origin.get(strip_reshapes(node), -1)
-
-
-def strip_reshapes(node: Node) -> Node:
-    """The value below any reshapes, which is in the same memory."""
-    while node.op == "reshape":
-        node = node.args[0]
-    return node

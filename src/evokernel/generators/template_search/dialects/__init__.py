@@ -69,6 +69,8 @@ class Dialect:
     """Decisions about the complete kernel."""
     fit_option: Callable[[Stage, Decision, Choice], str] = lambda stage, decision, choice: ""
     """The option of a decision that suits a stage's sizes, given earlier choices; empty if the prior's option for any size is as good."""
+    prefers_fused: Callable[[KernelPattern], bool] = lambda pattern: False
+    """Whether the template `fused` suits a pattern better than the pattern's own template."""
     keeps_blank_lines: bool = False
     """Whether blank lines of the templates are kept, several in a row as one."""
 

@@ -14,6 +14,7 @@ from evokernel.generators.template_search.graph import (
     as_num,
     broadcast_shapes,
     calculate,
+    in_memory,
     is_same_shape,
     make_index,
     make_select,
@@ -26,7 +27,7 @@ from evokernel.generators.template_search.operators.reductions import as_channel
 
 def matmul(a: object, b: object) -> Node:
     """Matrix product over the last two axes; batch axes are equal, broadcast or missing, and vectors count as rows or columns."""
-    lhs, rhs = as_node(a), as_node(b)
+    lhs, rhs = in_memory(as_node(a)), in_memory(as_node(b))
     if len(lhs.shape) == 1:
         return drop_axis(matmul(unsqueeze(lhs, 0), rhs), -2)
     if len(rhs.shape) == 1:
@@ -77,7 +78,9 @@ def attention(
     enable_gqa: object = False,
 ) -> Node:  # fmt: skip
     """softmax(q k' * scale + mask) v; with `causal`, keys after the query's position are masked."""
-    query, key = as_node(q), as_node(k)
+    query, key, value = as_node(q), as_node(k), as_node(v)
+    if enable_gqa:
+        key, value = (repeat_heads(x, query.shape[-3]) for x in (key, value))
     width = query.shape[-1]
     factor = as_num(scale) if scale is not None else Num(tuple(n**-0.5 for n in width.values), "rsqrt", (width,), is_integer=False)
     scores = apply("mul", matmul(query, transpose(key, -2, -1)), factor)
@@ -86,7 +89,15 @@ def attention(
         scores = make_select("<=", make_index(scores.shape, rank - 1), make_index(scores.shape, rank - 2), scores, float("-inf"))
     if isinstance(mask, Node):
         scores = apply("where", mask, scores, float("-inf")) if mask.dtype == "bool" else apply("add", scores, mask)
-    return matmul(softmax(scores), v)
+    return matmul(softmax(scores), value)
+
+
+def repeat_heads(node: Node, heads: Num) -> Node:
+    """Keys or values with every head repeated for its group of queries."""
+    *batch, own, n, d = node.shape
+    each = calculate("floordiv", heads, own)
+    apart = reshape(node, (*batch, own, Num.of(1), n, d))
+    return reshape(expand_to(apart, (*batch, own, each, n, d)), (*batch, heads, n, d))
 
 
 def per_axis_nums(value: object, rank: int) -> tuple[Num, ...]:
@@ -103,12 +114,14 @@ def convolution_lowering(rank: int, transposed: bool = False) -> Callable[..., N
         x: object, weight: object, bias: object = None, stride: object = 1, padding: object = 0, *more: object, shape: object = None
     ) -> Node:
         node, w = as_node(x), as_node(weight)
-        if isinstance(padding, str) or len(node.shape) != rank + 2:
-            raise UnsupportedPattern("a convolution with named padding or without a batch axis")
+        if len(node.shape) == rank + 1:
+            return drop_axis(lower(unsqueeze(node, 0), w, bias, stride, padding, *more, shape=(Num.of(1), *require_shape(shape))), 0)
         extra = list(more)
         out_padding = extra.pop(0) if transposed and extra else 0
         groups = extra[0 if transposed else 1] if len(extra) > (0 if transposed else 1) else 1
         dilation = (extra[1] if len(extra) > 1 else 1) if transposed else (extra[0] if extra else 1)
+        if isinstance(padding, str):
+            padding = named_padding(padding, w.shape[2:], per_axis_nums(dilation, rank))
         nums = (
             *per_axis_nums(stride, rank),
             *per_axis_nums(padding, rank),
@@ -122,6 +135,16 @@ def convolution_lowering(rank: int, transposed: bool = False) -> Callable[..., N
         return main if bias is None else apply("add", main, as_channel_vector(as_node(bias), rank + 2))
 
     return lower
+
+
+def named_padding(name: str, window: tuple[Num, ...], dilations: tuple[Num, ...]) -> tuple[Num, ...]:
+    """The paddings that `valid` or `same` stand for."""
+    spans = [calculate("mul", d, calculate("sub", k, Num.of(1))) for k, d in zip(window, dilations)]
+    if name == "valid":
+        return (Num.of(0),) * len(spans)
+    if any(v % 2 for span in spans for v in span.values):
+        raise UnsupportedPattern("a convolution padded on one side only")
+    return tuple(calculate("floordiv", span, Num.of(2)) for span in spans)
 
 
 def require_shape(shape: object) -> tuple[Num, ...]:
@@ -170,10 +193,12 @@ def pooling_lowering(kind: str, rank: int) -> Callable[..., Node]:
         dilation = more[0] if kind == "max" and more else 1
         ceil = more[1] if kind == "max" and len(more) > 1 else more[0] if kind == "mean" and more else False
         counts_padding = bool(more[1]) if kind == "mean" and len(more) > 1 else True
-        if ceil or (kind == "mean" and len(more) > 2 and more[2] is not None):
-            raise UnsupportedPattern("a pooling with ceil_mode or divisor_override")
+        if kind == "mean" and len(more) > 2 and more[2] is not None:
+            raise UnsupportedPattern("a pooling with divisor_override")
         nums = tuple(n for v in (kernel, stride if stride not in ((), None) else kernel, padding, dilation) for n in per_axis_nums(v, rank))
         sizes = [count_windows(n, *nums[i::rank]) for i, n in enumerate(node.shape[-rank:])]
+        if ceil and not is_same_shape(tuple(sizes), require_shape(shape)[-rank:]):
+            raise UnsupportedPattern("a pooling with windows that extend beyond the image")
         return Node("pool", (node,), replace_guessed_extents(require_shape(shape), sizes), kind, (int(counts_padding),), nums)
 
     return lower
@@ -181,6 +206,8 @@ def pooling_lowering(kind: str, rank: int) -> Callable[..., Node]:
 
 TABLE: Mapping[str, Callable[..., object]] = {
     "matmul": matmul, "mm": matmul, "bmm": matmul, "mv": matmul, "linear": linear, "addmm": addmm, "dot": matmul,
+    "vdot": matmul, "baddbmm": addmm, "addmv": addmm,
+    "inner": lambda x, y: matmul(x, transpose(y, -2, -1) if len(as_node(y).shape) > 1 else y),
     "transpose": transpose, "t": transpose, "numpy_T": transpose, "mT": lambda x: transpose(x, -2, -1),
     "scaled_dot_product_attention": attention,
     **{f"conv{n}d": convolution_lowering(n) for n in (1, 2, 3)}, **{f"conv_transpose{n}d": convolution_lowering(n, True) for n in (1, 2,

@@ -14,6 +14,7 @@ from evokernel.generators.template_search.graph import (
     as_node,
     as_num,
     calculate,
+    in_memory,
     is_same_shape,
     make_const,
     make_index,
@@ -22,7 +23,7 @@ from evokernel.generators.template_search.graph import (
     reshape,
     squeeze,
 )  # fmt: skip
-from evokernel.generators.template_search.operators.compute_intensive import require_shape
+from evokernel.generators.template_search.operators.compute_intensive import require_shape, transpose
 
 
 def reshape_to_result(x: object, *settings: object, shape: object = None, **named: object) -> Node:
@@ -84,6 +85,8 @@ def triangle_lowering(relation: str) -> Callable[..., Node]:
         row, column = (make_index(node.shape, rank - 2), make_index(node.shape, rank - 1))
         by = as_num(diagonal_matrix)
         edge = row if by.is_literal and by.value == 0 else apply("add", row, make_const(by))
+        if node.dtype == "bool":
+            return apply("and", apply("le" if relation == "<=" else "ge", column, edge), node)
         return replace(apply("select", column, edge, node, 0.0), name=relation)
 
     return lower
@@ -105,10 +108,11 @@ def arange(*settings: object, shape: object = None, **named: object) -> Node:
 def fill_lowering(value: float | None) -> Callable[..., Node]:
     """The lowering of operators that fill a tensor with one number."""
 
-    def lower(*settings: object, shape: object = None, **named: object) -> Node:
+    def lower(*settings: object, shape: object = None, dtypes: tuple[str, ...] = (), **named: object) -> Node:
         value_or_last = value if value is not None else settings[-1]
         node = as_node(value_or_last if not isinstance(value_or_last, bool) else float(value_or_last))
-        return Node("expand", (node,), require_shape(shape)) if require_shape(shape) else node
+        dtype = "bool" if dtypes == ("bool",) else "float32"
+        return Node("expand", (node,), require_shape(shape), dtype=dtype) if require_shape(shape) else node
 
     return lower
 
@@ -133,7 +137,7 @@ def cat(tensors: object, dim: object = 0, shape: object = None) -> Node:
     """Tensors concatenated along an axis."""
     if not isinstance(tensors, tuple):
         raise UnsupportedPattern("a concatenation of something other than a list")
-    nodes = tuple(as_node(t) for t in tensors)
+    nodes = tuple(in_memory(as_node(t)) for t in tensors)
     return Node("cat", nodes, require_shape(shape), dims=normalize_axes(dim, len(nodes[0].shape)), dtype=nodes[0].dtype)
 
 
@@ -146,6 +150,12 @@ def stack(tensors: object, dim: object = 0, shape: object = None) -> Node:
     return cat(one, axis, shape=shape)
 
 
+def as_rows(x: object) -> Node:
+    """A vector as a matrix of one row; other tensors unchanged."""
+    node = as_node(x)
+    return node if len(node.shape) > 1 else reshape(node, (Num.of(1), *node.shape))
+
+
 RESHAPES = ("reshape", "view", "flatten", "unflatten", "squeeze", "_unsafe_view", "view_as")
 TABLE: Mapping[str, Callable[..., object]] = {
     **dict.fromkeys(RESHAPES, reshape_to_result), "expand": expand, "expand_as": expand, "broadcast_to": expand, "movedim": movedim,
@@ -156,7 +166,10 @@ TABLE: Mapping[str, Callable[..., object]] = {
     "new_zeros": fill_lowering(0.0), "new_ones": fill_lowering(1.0), "new_full": fill_lowering(None),
     "zeros_like": fill_lowering(0.0), "ones_like": fill_lowering(1.0), "full": fill_lowering(None), "full_like": fill_lowering(None),
     "embedding": embedding,
-    "diag": diagonal_matrix, "cat": cat, "stack": stack,
+    "cat": cat, "stack": stack, "hstack": lambda tensors, shape: cat(tensors, int(len(shape) > 1), shape=shape),
+    "vstack": lambda tensors, shape: cat(tuple(as_rows(t) for t in tensors), 0, shape=shape),
+    "swapaxes": transpose, "swapdims": transpose, "dstack": lambda tensors, shape: cat(tensors, 2, shape=shape),
+    **{f"atleast_{n}d": reshape_to_result for n in (1, 2, 3)},
 }  # fmt: skip
 
 

@@ -136,7 +136,7 @@ def cast(x: object, dtype: object, *settings: object, **named: object) -> Node:
     """A conversion; kernels compute in float32 for every floating-point type."""
     node = as_node(x)
     target_dtype = str(dtype)
-    if target_dtype == node.dtype:
+    if target_dtype == node.dtype or (target_dtype == "float64" and node.dtype == "float32"):
         return node
     if target_dtype not in ("float32", "float16", "bfloat16", "int32", "int64", "int8", "uint8", "bool"):
         raise UnsupportedPattern(f"a conversion to {target_dtype}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from evokernel.generators.template_search.graph import (
     Node,
@@ -12,11 +13,17 @@ from evokernel.generators.template_search.graph import (
     as_integer,
     as_node,
     as_num,
+    broadcast_shapes,
     calculate,
+    in_memory,
     is_same_shape_except,
     make_const,
+    make_index,
     reshape,
+    unsqueeze,
 )  # fmt: skip
+from evokernel.generators.template_search.operators.compute_intensive import expand_to
+from evokernel.generators.template_search.operators.data_movement import slice_axis
 from evokernel.generators.template_search.operators.elementwise import cast
 
 EXACT = 2**24
@@ -28,21 +35,34 @@ SHARED = "shared"
 def as_indices(rows: object) -> Node:
     """A value as integer indices."""
     node = as_node(rows)
-    return node if "int" in node.dtype else cast(node, "int64")
+    return node if "int" in node.dtype and node.op != "index" else replace(apply("cast", node), name="int64", dtype="int64")
 
 
 def gather(x: object, dim: object, rows: object, sparse_grad: object = False) -> Node:
     """`gather`: out[i][j][k] = x[i][rows[i][j][k]][k]."""
+    node, places = in_memory(as_node(x)), as_indices(rows)
+    axis = as_integer(dim) % len(node.shape)
+    for other, n in enumerate(places.shape):
+        if other != axis and not n.is_same(node.shape[other]):
+            node = slice_axis(node, other, Num.of(0), None, 1, shape=(*node.shape[:other], n, *node.shape[other + 1 :]))
+    return Node("takealong", (node, places), places.shape, dims=(axis,), dtype=node.dtype)
+
+
+def take_along(x: object, rows: object, dim: object = None) -> Node:
+    """`take_along_dim`: like `gather`, but both tensors broadcast along the other axes."""
+    if dim is None:
+        raise UnsupportedPattern("take_along_dim() without an axis")
     node, places = as_node(x), as_indices(rows)
     axis = as_integer(dim) % len(node.shape)
-    if not is_same_shape_except(node.shape, places.shape, axis):
-        raise UnsupportedPattern("elements gathered from part of a tensor")
-    return Node("takealong", (node, places), places.shape, dims=(axis,), dtype=node.dtype)
+    without_axis = [(*shape[:axis], Num.of(1), *shape[axis + 1 :]) for shape in (node.shape, places.shape)]
+    full = broadcast_shapes(*without_axis)
+    node, places = (expand_to(t, (*full[:axis], t.shape[axis], *full[axis + 1 :])) for t in (node, places))
+    return gather(node, axis, places)
 
 
 def index_select(x: object, dim: object, rows: object) -> Node:
     """The given positions of an axis; along the first axis, rows of a table."""
-    node, places = as_node(x), as_indices(rows)
+    node, places = in_memory(as_node(x)), as_indices(rows)
     axis = as_integer(dim) % len(node.shape)
     if axis == 0:
         return Node("gather", (node, places), (*places.shape, *node.shape[1:]), dtype=node.dtype)
@@ -81,14 +101,22 @@ def advanced_index(x: object, places: object) -> Node:
     return index_select(merged_axes, first, where)
 
 
+def one_hot(x: object, classes: object = -1, shape: tuple[Num, ...] = ()) -> Node:
+    """1 at the position that each element names along a new last axis, 0 elsewhere."""
+    return cast(apply("eq", unsqueeze(as_node(x), -1), make_index(shape, len(shape) - 1)), "int64")
+
+
 def scatter_lowering(kind: str) -> Callable[..., Node]:
     """The lowering of `scatter` or `scatter_add`: x with out[i][rows[i][j][k]][k] = (or +=) source[i][j][k]."""
 
     def lower(x: object, dim: object, rows: object, source: object, reduce: object = None) -> Node:
         node, places = as_node(x), as_indices(rows)
         axis = as_integer(dim) % len(node.shape)
-        if reduce is not None or not isinstance(source, Node):
-            raise UnsupportedPattern("a scatter of one number, or that multiplies")
+        if reduce is not None:
+            raise UnsupportedPattern("a scatter that adds or multiplies")
+        if not isinstance(source, Node):
+            source = Node("expand", (as_node(source),), places.shape)
+        node, source = in_memory(node), in_memory(source)
         if not is_same_shape_except(node.shape, places.shape, axis) or not is_same_shape_except(source.shape, places.shape, None):
             raise UnsupportedPattern("a scatter into part of a tensor")
         return Node("scatter", (node, places, source), node.shape, kind, (axis,), dtype=node.dtype)
@@ -102,7 +130,8 @@ def index_scatter_lowering(kind: str) -> Callable[..., Node]:
     def lower(x: object, dim: object, rows: object, source: object, alpha: object = 1) -> Node:
         node, places, more = as_node(x), as_indices(rows), as_node(source)
         axis = as_integer(dim) % len(node.shape)
-        scaled_source = more if as_num(alpha).value == 1 else apply("mul", alpha, more)
+        scaled_source = in_memory(more) if as_num(alpha).value == 1 else apply("mul", alpha, more)
+        node = in_memory(node)
         if not is_same_shape_except(node.shape, more.shape, axis):
             raise UnsupportedPattern("a scatter into part of a tensor")
         return Node("scatter", (node, places, scaled_source), node.shape, f"{SHARED} {kind}", (axis,), dtype=node.dtype)
@@ -132,8 +161,8 @@ def embedding_bag(table: object, rows: object, starts: object, *settings: object
 
 
 TABLE: Mapping[str, Callable[..., object]] = {
-    "gather": gather, "take_along_dim": lambda x, rows, dim: gather(x, dim, rows), "index_select": index_select, "index": advanced_index,
+    "gather": gather, "take_along_dim": take_along, "index_select": index_select, "index": advanced_index,
     "scatter": scatter_lowering("set"), "scatter_add": scatter_lowering("add"), "index_add": index_scatter_lowering("add"),
     "index_copy": index_scatter_lowering("set"),
-    "embedding_bag": embedding_bag, "_embedding_bag": embedding_bag,
+    "one_hot": one_hot, "embedding_bag": embedding_bag, "_embedding_bag": embedding_bag,
 }  # fmt: skip

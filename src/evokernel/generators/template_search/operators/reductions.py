@@ -14,12 +14,14 @@ from evokernel.generators.template_search.graph import (
     as_num,
     calculate,
     make_const,
+    make_index,
     normalize_axes,
     reduce,
+    repeat_literal,
     reshape,
     unsqueeze,
 )  # fmt: skip
-from evokernel.generators.template_search.operators.elementwise import rsqrt
+from evokernel.generators.template_search.operators.elementwise import power, rsqrt
 
 
 def reduction_lowering(kind: str) -> Callable[..., Node]:
@@ -41,7 +43,9 @@ def arg_reduction_lowering(kind: str) -> Callable[..., Node]:
 
     def lower(x: object, dim: object = None, keepdim: object = False) -> Node:
         if dim is None:
-            raise UnsupportedPattern(f"{kind} over all axes")
+            node = as_node(x)
+            flat = reshape(node, (count_reduced(node, tuple(range(len(node.shape)))),))
+            return reshape(reduce(kind, flat, 0), (Num.of(1),) * len(node.shape) if keepdim else ())
         return reduce(kind, x, dim, keepdim)
 
     return lower
@@ -160,13 +164,78 @@ def instance_norm(
 
 
 def vector_norm(x: object, order: object = 2, dim: object = None, keepdim: object = False, dtype: object = None) -> Node:
-    """The L1 or L2 norm."""
-    p = as_num(order).value
+    """The norm of any order."""
+    p = 2.0 if order is None else as_num(order).value
     if p == 1:
         return reduce("sum", apply("abs", x), dim, keepdim)
     if p == 2:
         return apply("sqrt", reduce("sum", apply("mul", x, x), dim, keepdim))
-    raise UnsupportedPattern(f"the norm of order {p:g}")
+    if p == float("inf"):
+        return reduce("max", apply("abs", x), dim, keepdim)
+    if p == float("-inf"):
+        return reduce("min", apply("abs", x), dim, keepdim)
+    if p == 0:
+        return reduce("sum", apply("where", apply("ne", x, 0.0), 1.0, 0.0), dim, keepdim)
+    return power(reduce("sum", power(apply("abs", x), p), dim, keepdim), 1 / p)
+
+
+def general_norm(x: object, order: object = None, dim: object = None, keepdim: object = False, dtype: object = None) -> Node:
+    """`linalg.norm` of vectors."""
+    if isinstance(order, str) or (order is not None and (not isinstance(dim, Num) and len(as_node(x).shape) != 1)):
+        raise UnsupportedPattern("the norm of a matrix")
+    return vector_norm(x, order, dim, keepdim)
+
+
+def condition_lowering(kind: str) -> Callable[..., Node]:
+    """The lowering of `any` (`max`) or `all` (`min`)."""
+
+    def lower(x: object, dim: object = None, keepdim: object = False) -> Node:
+        condition = apply("where", apply("ne", x, 0.0), 1.0, 0.0)
+        return apply("ne", reduce(kind, condition, dim, keepdim), 0.0)
+
+    return lower
+
+
+def count_nonzero(x: object, dim: object = None) -> Node:
+    """How many elements are not zero."""
+    return reduce("sum", apply("where", apply("ne", x, 0.0), 1.0, 0.0), dim)
+
+
+def var_mean(
+    x: object, dim: object = None, unbiased: object = True, keepdim: object = False, correction: object = None
+) -> tuple[Node, Node]:
+    """Variance and mean."""
+    return var(x, dim, unbiased, keepdim, correction), reduce("mean", x, None if isinstance(dim, bool) else dim, keepdim)
+
+
+def std_mean(*settings: object, **named: object) -> tuple[Node, Node]:
+    """Standard deviation and mean."""
+    variance, mean = var_mean(*settings, **named)
+    return apply("sqrt", variance), mean
+
+
+def logcumsumexp(x: object, dim: object) -> Node:
+    """log of the running sum of exponentials."""
+    high = reduce("max", x, dim, True)
+    exponentials = apply("exp", apply("sub", x, high))
+    running = Node("scan", (exponentials,), exponentials.shape, "sum", normalize_axes(dim, len(exponentials.shape)))
+    return apply("add", apply("log", running), high)
+
+
+def trace(x: object) -> Node:
+    """The sum of the diagonal."""
+    node = as_node(x)
+    return reduce("sum", apply("where", apply("eq", make_index(node.shape, 0), make_index(node.shape, 1)), node, 0.0))
+
+
+def pairwise_distance(x: object, y: object, p: object = 2.0, eps: object = 1e-6, keepdim: object = False) -> Node:
+    """The norm of x - y + eps over the last axis."""
+    return vector_norm(apply("add", apply("sub", x, y), eps), p, -1, keepdim)
+
+
+def cdist(x: object, y: object, p: object = 2.0, mode: object = None) -> Node:
+    """The distances of all pairs of rows."""
+    return vector_norm(apply("sub", unsqueeze(as_node(x), -2), unsqueeze(as_node(y), -3)), p, -1)
 
 
 def scan_lowering(kind: str) -> Callable[..., Node]:
@@ -186,13 +255,26 @@ def cosine_similarity(x: object, y: object, dim: object = 1, eps: object = 1e-8)
     return apply("div", dot, apply("mul", lhs, rhs))
 
 
-def global_average(x: object, size: object) -> Node:
-    """Adaptive average pooling to one element."""
-    node = as_node(x)
-    output_sizes = size if isinstance(size, tuple) else (size,)
-    if any(not (isinstance(n, Num) and n.is_one) for n in output_sizes):
-        raise UnsupportedPattern("adaptive pooling to more than one element")
-    return reduce("mean", node, tuple(range(len(node.shape) - len(output_sizes), len(node.shape))), True)
+def adaptive_lowering(kind: str) -> Callable[..., Node]:
+    """The lowering of adaptive pooling to one element, or to a number of elements that divides the image."""
+
+    def lower(x: object, size: object, shape: object = None) -> Node:
+        node = as_node(x)
+        outputs = [None if n is None else as_num(n) for n in (size if isinstance(size, tuple) else (size,))]
+        axes = tuple(range(len(node.shape) - len(outputs), len(node.shape)))
+        if all(n is not None and n.is_one for n in outputs):
+            return reduce(kind, node, axes, True)
+        parts: list[Num] = []
+        for axis, n in zip(axes, outputs):
+            old, new = node.shape[axis], n or node.shape[axis]
+            count = max(len(old.values), len(new.values))
+            if any(a % b for a, b in zip(repeat_literal(old.values, count), repeat_literal(new.values, count))):
+                raise UnsupportedPattern("adaptive pooling to a number of elements that does not divide the image")
+            parts += [new, calculate("floordiv", old, new)]
+        split = reshape(node, (*node.shape[: axes[0]], *parts))
+        return reduce(kind, split, tuple(axes[0] + 2 * i + 1 for i in range(len(axes))))
+
+    return lower
 
 
 TABLE: Mapping[str, Callable[..., object]] = {
@@ -204,6 +286,10 @@ TABLE: Mapping[str, Callable[..., object]] = {
     "logsumexp": logsumexp, "layer_norm": layer_norm, "rms_norm": rms_norm, "batch_norm": batch_norm, "group_norm": group_norm,
     "instance_norm": instance_norm, "linalg_vector_norm": vector_norm, "norm": vector_norm, "cumsum": scan_lowering("sum"),
     "cumprod": scan_lowering("prod"),
-    "cosine_similarity": cosine_similarity, "adaptive_avg_pool1d": global_average, "adaptive_avg_pool2d": global_average,
-    "adaptive_avg_pool3d": global_average, "unsqueeze": lambda x, dim: unsqueeze(as_node(x), as_integer(dim)),
+    "cosine_similarity": cosine_similarity, **{f"adaptive_avg_pool{n}d": adaptive_lowering("mean") for n in (1, 2, 3)},
+    **{f"adaptive_max_pool{n}d": lambda x, size: (adaptive_lowering("max")(x, size),) for n in (1, 2, 3)},
+    "linalg_norm": general_norm, "any": condition_lowering("max"), "all": condition_lowering("min"), "count_nonzero": count_nonzero,
+    "var_mean": var_mean, "std_mean": std_mean, "logcumsumexp": logcumsumexp, "trace": trace, "pairwise_distance": pairwise_distance,
+    "cdist": cdist, "aminmax": lambda x, dim=None, keepdim=False: (reduce("min", x, dim, keepdim), reduce("max", x, dim, keepdim)),
+    "unsqueeze": lambda x, dim: unsqueeze(as_node(x), as_integer(dim)),
 }  # fmt: skip

@@ -20,6 +20,7 @@ from evokernel.generators.template_search.graph import (
 )
 from evokernel.generators.template_search.operators.compute_intensive import require_shape
 from evokernel.generators.template_search.operators.data_movement import cat, expand, slice_axis
+from evokernel.generators.template_search.operators.indexing import count_elements
 
 
 def split(x: object, size: object = None, dim: object = 0, shapes: tuple[Shape, ...] = ()) -> tuple[Node, ...]:
@@ -49,8 +50,10 @@ def replace_axis(shape: Shape, axis: int, *extents: Num) -> Shape:
 def repeat_interleave(x: object, repeats: object, dim: object = None, shape: object = None, **named: object) -> Node:
     """Every element `repeats` times in a row."""
     node = as_node(x)
-    if isinstance(repeats, Node) or dim is None:
-        raise UnsupportedPattern("repeats given by a tensor, or over all axes")
+    if isinstance(repeats, Node):
+        raise UnsupportedPattern("repeats given by a tensor")
+    if dim is None:
+        return repeat_interleave(reshape(node, (count_elements(node.shape),)), repeats, 0, shape=shape)
     axis, count = as_integer(dim) % len(node.shape), as_num(repeats)
     with_unit_axis = reshape(node, replace_axis(node.shape, axis, node.shape[axis], Num.of(1)))
     return reshape(expand(with_unit_axis, shape=replace_axis(node.shape, axis, node.shape[axis], count)), require_shape(shape))
@@ -94,7 +97,18 @@ def eye(n: object, *settings: object, shape: object = None, dtype: object = "flo
     return same if dtype == "bool" else apply("where", same, 1.0, 0.0)
 
 
+def diff(x: object, n: object = 1, dim: object = -1, *ends: object) -> Node:
+    """Differences of neighbours along an axis."""
+    node = as_node(x)
+    if as_integer(n) != 1 or any(end is not None for end in ends):
+        raise UnsupportedPattern("differences of higher order")
+    axis = as_integer(dim) % len(node.shape)
+    shape = replace_axis(node.shape, axis, calculate("sub", node.shape[axis], Num.of(1)))
+    return apply("sub", *(slice_axis(node, axis, Num.of(start), None, 1, shape=shape) for start in (1, 0)))
+
+
 TABLE: Mapping[str, Callable[..., object]] = {
     "chunk": split, "split": split, "split_with_sizes": split, "unbind": unbind, "repeat_interleave": repeat_interleave, "repeat": repeat,
-    "roll": roll, "eye": eye, "narrow": lambda x, dim, start, length, shape=None: slice_axis(x, dim, start, None, 1, shape=shape),
+    "roll": roll, "eye": eye, "diff": diff,
+    "narrow": lambda x, dim, start, length, shape=None: slice_axis(x, dim, start, None, 1, shape=shape),
 }  # fmt: skip

@@ -35,16 +35,25 @@ std::vector<double> needed;
 bool exchangesData = true;  // an argument is both written and read, so that one core may read what another one writes
 double portScale = 1;  // of a core's share of the bandwidth, if all cores of the chip had a block
 
+double meanOfPositive(const std::vector<double>& values) {
+  double sum = 0, count = 0;
+  for (double value : values) sum += value, count += value > 0;
+  return count ? sum / count : 0;
+}
+
 struct Replay {
   const WhatIf& what;
   const Chip& c = chip();
   std::vector<CoreState> cores;
   std::vector<Slot> slots;
-  std::vector<double> arrivals;  // sums of SyncAll, if all arrive at the same time
-  std::vector<double> arrived;
+  std::map<uint32_t, std::vector<double>> arrivals;  // at each SyncAll, by block: its last core
 
-  Replay(const WhatIf& wanted, uint32_t slotsUsed, uint32_t coreCount) : what(wanted), cores(coreCount), slots(slotsUsed + 1) {
-    if (what.evens) arrivals.resize(slotsUsed + 1), arrived.resize(slotsUsed + 1);
+  Replay(const WhatIf& wanted, uint32_t slotsUsed, uint32_t coreCount) : what(wanted), cores(coreCount), slots(slotsUsed + 1) {}
+
+  // The vector cores come first, two for each cube core if there are both kinds.
+  size_t blockOf(uint32_t core) const {
+    size_t vectors = cores.size() / 3 * 2;
+    return !run.isMix ? core : core < vectors ? core / 2 : core - vectors;
   }
 
   bool isFree(int pipe) const { return what.freePipes >> pipe & 1; }
@@ -132,10 +141,15 @@ struct Replay {
     if (step.kind == StepKind::ARRIVE) {
       double now = at.latest();
       slot.time = std::max(slot.time, now);
-      if (what.evens) arrivals[step.slot] += now, arrived[step.slot]++;
+      if (what.evens) {
+        std::vector<double>& ofBlocks = arrivals[step.slot];
+        size_t block = blockOf(step.core);
+        if (ofBlocks.size() <= block) ofBlocks.resize(block + 1);
+        ofBlocks[block] = std::max(ofBlocks[block], now);
+      }
       return;
     }
-    double since = what.evens ? arrivals[step.slot] / std::max(1.0, arrived[step.slot]) : slot.time;
+    double since = what.evens ? meanOfPositive(arrivals[step.slot]) : slot.time;
     double left = since + (what.freesMeetings ? 0 : c.sync_all);
     for (double& time : at.time) time = left;
   }

@@ -16,14 +16,21 @@ BLOCKS = Decision("blocks", ("1", "8", "32", "cores", "64"))
 """How many blocks are launched: a number, or as many as the chip has vector cores."""
 STAGING = Decision("staging", ("queue", "barrier", "flags", "none"))
 """How copies and instructions synchronise: queues, a barrier for all pipes, flags between two pipes, or not at all."""
-DEPTH = Decision("depth", ("1", "2", "4"), one_of("staging", "queue"))
-"""Buffers per queue."""
+DEPTH = Decision("depth", ("1", "2", "4"), one_of("staging", "queue"), excluded_by="tight")
+DEPTH_TIGHT = Decision("depth", ("1",), one_of("staging", "queue"), trait="tight")
+"""Buffers per queue; one where a second one does not fit into local memory."""
 RELEASE = Decision("release", ("free", "forget"), one_of("staging", "queue"))
 TILE = Decision("tile", ("512", "2048", "4096", "8192", "16384", "fit"))
 """Elements per buffer: a number, or as many as the buffers of the stage leave room for."""
 TAIL = Decision("tail", ("pad", "plain", "round"))
 """Copies whose length is not a multiple of 32 bytes: padded, truncated by the hardware, or rounded up."""
-PREFETCH = Decision("prefetch", ("none", "ahead"), lambda choice: is_unchunked(choice) and choice.get("staging") == "queue", trait="tiled")
+PREFETCH = Decision(
+    "prefetch",
+    ("none", "ahead"),
+    lambda choice: is_unchunked(choice) and choice.get("staging") == "queue",
+    trait="tiled",
+    excluded_by="tight",
+)
 """Whether the copy of the next tile starts before the computation on the current one."""
 SHARE = Decision("share", ("even", "last", "floor"), excluded_by="flat")
 SHARE_FLAT = Decision("share", ("even", "aligned", "last", "floor"), trait="flat")
@@ -51,7 +58,7 @@ SPLIT = Decision("split", ("one", "partials"), trait="single")
 """A single result: computed on one core, or from partial results in the workspace after all cores synchronise."""
 BANKS = Decision("banks", ("plain", "apart"))
 """Whether buffers are placed so that two sources of an instruction use different banks."""
-COMMON = (STAGING, DEPTH, RELEASE, TILE, TAIL, SHARE, SHARE_FLAT, BANKS)
+COMMON = (STAGING, DEPTH, DEPTH_TIGHT, RELEASE, TILE, TAIL, SHARE, SHARE_FLAT, BANKS)
 MATHS = (TEMPS, TEMPS_LIBRARY, DIVIDE, TANH)
 
 

@@ -243,7 +243,8 @@ def describe_nest(pattern: KernelPattern) -> PatternDescription:
         raise UnsupportedPattern(f"a {pattern.root.dtype} result")
     flat = not pattern.main_nodes and len(pattern.axes) <= 1
     has_rows = not flat and not work.strided and bool(work.kept) and not work.around
-    is_long = has_rows and not fits_rows(work)
+    is_long = has_rows and not fits_rows(work, "1")
+    is_tight = has_rows and not is_long and not fits_rows(work, "2")
     single = bool(pattern.main_nodes) and not work.kept and not work.strided and not work.around and len(pattern.main_nodes) <= SPLITS
     if work.strided:
         all_steps: Sequence[Steps] = [*(p.steps for p in work.strided_passes({})), work.strided_ending({}).steps]
@@ -266,13 +267,16 @@ def describe_nest(pattern: KernelPattern) -> PatternDescription:
     return PatternDescription(
         (*tensor_arguments(work.reads), *extent_arguments(pattern.axes), *number_arguments(work.free)),
         variables,
-        frozenset(nest_traits(work, flat, has_rows and not is_long, single) | ({"long"} if is_long else set())),
+        frozenset(
+            nest_traits(work, flat, has_rows and not is_long, single)
+            | {n for n, there in (("long", is_long), ("tight", is_tight)) if there}
+        ),
     )
 
 
-def fits_rows(work: Nest) -> bool:
-    """Whether a complete row fits into every buffer, at every traced size."""
-    room = work.room({"depth": "1"}, work.row_steps({}))
+def fits_rows(work: Nest, depth: str) -> bool:
+    """Whether a complete row fits into every buffer, at every traced size, with this number of buffers per queue."""
+    room = work.room({"depth": depth}, work.row_steps({}))
     return max(work.pattern.axes[work.last].extent.values) + 64 <= room.total // max(1, room.queued + room.fixed)
 
 

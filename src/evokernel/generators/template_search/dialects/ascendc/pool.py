@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evokernel.generators.template_search.decisions import Decision
+from evokernel.generators.template_search.decisions import Choice, Decision
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import BANKS, DEPTH, RELEASE, SHARE, STAGING, TAIL
 from evokernel.generators.template_search.graph import Num, UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
@@ -25,10 +25,22 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         arguments += [StageArgument(f"{kind}{axis}", n) for axis, n in zip(AXES, (*(zero if kind == "p" else one), *nums))]
     is_max = main.name == "max"
     variables = {"is_max": is_max, "call": "Max" if is_max else "Add", "start": "-INF" if is_max else "0.0f", "counts": counts}
-    return PatternDescription(tuple(arguments), variables)
+    variables["padded"] = any(not n.is_literal or n.value for n in kinds["p"])
+    return PatternDescription(tuple(arguments), variables, frozenset({"counts"} if counts else ()))
+
+
+def is_by_row(choice: Choice) -> bool:
+    """Whether each row of the result is computed for itself."""
+    return choice.get("across") != "block"
 
 
 template = KernelTemplate(
-    decisions=(Decision("across", ("scalar", "gather", "slices")), STAGING, DEPTH, RELEASE, TAIL, SHARE, BANKS), describe=describe
-)
-"""`across`: the columns of a window one by one, gathered by offset, or as slices that begin at each column."""
+    decisions=(
+        Decision("across", ("scalar", "gather", "slices", "block"), excluded_by="counts"),
+        Decision("across", ("scalar", "gather", "slices"), trait="counts"),
+        STAGING._replace(when=is_by_row), DEPTH, RELEASE, TAIL._replace(when=is_by_row), SHARE._replace(when=is_by_row),
+        BANKS._replace(when=is_by_row),
+    ),
+    describe=describe,
+)  # fmt: skip
+"""`across`: the columns of a window one by one, gathered by offset, or as slices that begin at each column; or several rows at once."""

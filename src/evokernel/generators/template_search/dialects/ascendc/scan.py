@@ -22,10 +22,17 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         "outer": multiply_extents(range(at)), "n": f"n{at}", "inside": multiply_extents(range(at + 1, last + 1)), "strided": at != last,
         "start": "0.0f" if kind == "sum" else "1.0f", "sign": "+" if kind == "sum" else "*", "call": "Add" if kind == "sum" else "Mul",
     }  # fmt: skip
-    return PatternDescription(
-        (StageArgument("x0", x), *extent_arguments(pattern.axes)), variables, frozenset({"strided"} if at != last else {"rows"})
-    )
+    traits = {"strided"} if at != last else {"rows", "sums"} if kind == "sum" else {"rows"}
+    return PatternDescription((StageArgument("x0", x), *extent_arguments(pattern.axes)), variables, frozenset(traits))
 
 
-template = KernelTemplate(decisions=(Decision("algorithm", ("serial", "shift"), trait="rows"), ROWS_ALWAYS, *COMMON), describe=describe)
-"""`algorithm`: element by element, or by adding shifted copies of the row with doubling shifts."""
+template = KernelTemplate(
+    decisions=(
+        Decision("algorithm", ("serial", "shift"), trait="rows", excluded_by="sums"),
+        Decision("algorithm", ("serial", "shift", "segments"), trait="sums"),
+        ROWS_ALWAYS,
+        *COMMON,
+    ),
+    describe=describe,
+)
+"""`algorithm`: element by element, by adding shifted copies of the row with doubling shifts, or in all segments of eight at once."""

@@ -108,6 +108,8 @@ def precision_variables(root: Node) -> dict[str, object]:
     is_double = root.dtype == "float64" or any(n.op == "leaf" and n.dtype == "float64" for n in nodes)
     if is_double and any(n.op in TRANSCENDENTAL for n in nodes):
         raise UnsupportedPattern("transcendental functions in float64")
+    if is_double and any(n.op == "leaf" and n.dtype == "float32" for n in nodes):
+        raise UnsupportedPattern("float32 and float64 tensors together")
     return {"is_double": is_double, "rounds": sorted({n.name for n in nodes if n.op == "cast" and n.name in ("float16", "bfloat16")})}
 
 

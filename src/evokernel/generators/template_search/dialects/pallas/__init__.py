@@ -8,7 +8,7 @@ from pathlib import Path
 from evokernel.core.records import Signature
 from evokernel.generators.template_search.decisions import Choice
 from evokernel.generators.template_search.dialects import Dialect, RenderedStage
-from evokernel.generators.template_search.dialects.pallas.block_sizes import fit_option
+from evokernel.generators.template_search.dialects.pallas.block_sizes import fit_option, prefers_fused
 from evokernel.generators.template_search.dialects.pallas.emit import format_num
 from evokernel.generators.template_search.graph import Node, Num, Shape
 from evokernel.generators.template_search.kernel_template import PatternDescription, TemplateVariables
@@ -79,4 +79,5 @@ dialect = Dialect(
     build_stage_variables=build_stage_variables,
     keeps_blank_lines=True,
     fit_option=fit_option,
+    prefers_fused=prefers_fused,
 )

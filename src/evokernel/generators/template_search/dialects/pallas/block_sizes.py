@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import ceil, prod
 
 from evokernel.generators.template_search.decisions import Choice, Decision
-from evokernel.generators.template_search.dialects.pallas.fused import find_program
-from evokernel.generators.template_search.graph import Num
+from evokernel.generators.template_search.dialects.pallas.fused import RowProgram, find_program, is_better_turned, is_stored_turned
+from evokernel.generators.template_search.graph import Num, UnsupportedPattern, element_count, pad_rank, walk
 from evokernel.generators.template_search.patterns import KernelPattern
 from evokernel.generators.template_search.stage_planner import Stage
 
@@ -196,16 +196,51 @@ def fit_attention_batch(pattern: KernelPattern, options: Sequence[str], choice: 
     return largest_option(options, max(1.0, min(BLOCK_BYTES / scores, extent_of(q.shape[:-2]) / 2)))
 
 
+def fit_turn(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Rows in lanes if XLA stores the matrix like that, so that nothing has to be copied before the kernel."""
+    tensor = max((x for x in walk(pattern.root) if x.op == "leaf"), key=lambda x: element_count(x.shape))
+    is_matrix = sum(n.value > 1 for n in tensor.shape) == 2
+    return "yes" if is_matrix and is_stored_turned(tensor.shape) else "no"
+
+
+def fit_fused_turn(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Exchanged axes if XLA stores most data like that."""
+    program = find_program(pattern.root)
+    return "yes" if program.is_unrolled or is_better_turned(program) else "no"
+
+
 def fit_fused_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
     """Rows of a block of fused steps."""
     program = find_program(pattern.root)
     rows = extent_of(program.full)
     if program.rank - program.rows == 1:
-        row_bytes = max(program.block_bytes(x.shape) for x in (*program.operands, program.root)) / SUBLANES
+        if choice.get("turn") == "yes":
+            return largest_option(options, max(LANES, count_rows(extent_of(program.full[-1:]), column_bytes(program))))
+        row_bytes = max(program.block_bytes(x.shape) for x in program.arrays) / SUBLANES
         return largest_option(options, count_rows(rows, int(row_bytes)))
-    image = max(program.block_bytes(x.shape) for x in (*program.operands, program.root))
+    image = max(program.block_bytes(x.shape) for x in program.arrays)
     most = min(BLOCK_BYTES / image, 8 if program.is_unrolled else 64)
     return largest_option(options, max(1.0, min(most, max(LEAST_BYTES / image, rows / STEPS))))
+
+
+def column_bytes(program: RowProgram) -> int:
+    """Bytes of one row of the largest array if rows are in lanes."""
+    widths = [extent_of(pad_rank(x.shape, program.rank)[-1:]) for x in program.arrays]
+    return ceil(max(widths) / SUBLANES) * SUBLANES * FLOAT_BYTES
+
+
+def prefers_fused(pattern: KernelPattern) -> bool:
+    """Whether blocks of rows suit a stage better than its own template, which would copy tensors into another layout before the kernel."""
+    if pattern.family not in ("map", "row", "reduce"):
+        return False
+    try:
+        program = find_program(pattern.root)
+    except UnsupportedPattern:
+        return False
+    reduced = [i for n in pattern.main_nodes for i in n.dims if n.args[0].shape[i].value > 1]
+    if len(set(reduced)) > 1:
+        return True
+    return pattern.family == "map" and program.rank - program.rows == 1 and is_better_turned(program)
 
 
 RULES = {
@@ -217,7 +252,8 @@ RULES = {
     ("matmul", "left"): fit_left, ("matmul", "right"): fit_right, ("matmul", "rows"): fit_product_rows,
     ("matmul", "cols"): fit_product_cols, ("matmul", "chunk"): fit_product_chunk, ("matmul", "batch"): fit_product_batch,
     ("matmul", "loop"): fit_product_loop,
-    ("fused", "rows"): fit_fused_rows,
+    ("fused", "rows"): fit_fused_rows, ("fused", "turn"): fit_fused_turn,
+    **{(family, "turn"): fit_turn for family in ("row", "reduce", "argreduce", "crossentropy")},
     ("attention", "rows"): fit_attention_rows, ("attention", "batch"): fit_attention_batch,
 }  # fmt: skip
 """Rules by kernel family and decision."""

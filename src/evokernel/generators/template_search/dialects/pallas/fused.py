@@ -10,8 +10,16 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from math import ceil
 
-from evokernel.generators.template_search.decisions import Decision
-from evokernel.generators.template_search.dialects.pallas.common_decisions import DIVIDE, LIMIT, PRECISION, SEMANTICS, has_tensor_division
+from evokernel.generators.template_search.decisions import Decision, one_of
+from evokernel.generators.template_search.dialects.pallas.common_decisions import (
+    DIVIDE,
+    LIMIT,
+    PRECISION,
+    SEMANTICS,
+    TURN,
+    has_tensor_division,
+    is_transposed,
+)
 from evokernel.generators.template_search.dialects.pallas.emit import (
     format_literal,
     format_reduction,
@@ -21,11 +29,13 @@ from evokernel.generators.template_search.dialects.pallas.emit import (
 )
 from evokernel.generators.template_search.dialects.pallas.layouts import INSIDE, NARROWED, Result
 from evokernel.generators.template_search.dialects.steps import emit_steps
-from evokernel.generators.template_search.graph import Node, Num, Shape, UnsupportedPattern, pad_rank, walk
+from evokernel.generators.template_search.graph import Node, Num, Shape, UnsupportedPattern, broadcast_shapes, pad_rank, walk
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
 from evokernel.generators.template_search.patterns import KernelPattern, find_factor, multiply_nums
 
 MOVES = frozenset({"slice", "cat", "expand", "permute"})
+TOGETHER = "together"
+"""The operator of a node that stands for several values."""
 STEPS = frozenset({"reduce", "matmul", "takealong"}) | MOVES
 LANES, SUBLANES, FLOAT_BYTES = 128, 8, 4
 ARRAY_BYTES, ALL_BYTES, WEIGHT_BYTES = 2 << 20, 12 << 20, 8 << 20
@@ -39,11 +49,13 @@ class BlockView:
     name: str
     view: str
     """The expression that makes it from the argument."""
+    shape: str
     block: str
     index: str
     inside: str = ""
     """The conversion to float32."""
     has_rows: bool = True
+    is_turned: bool = False
     is_weight: bool = False
 
 
@@ -63,22 +75,32 @@ class Names:
 class RowProgram:
     """The steps of a pattern, split into `rows` leading axes that every step treats separately, and the axes of a block behind them."""
 
-    def __init__(self, root: Node, rank: int, rows: int) -> None:
-        self.root, self.rank, self.rows = root, rank, rows
-        self.full = pad_rank(root.shape, rank)[:rows]
+    def __init__(self, root: Node, rank: int, rows: int, sums: Sequence[Node] = ()) -> None:
+        self.root, self.rank, self.rows, self.sums = root, rank, rows, tuple(sums)
+        self.results = tuple(node.args[0] for node in sums) or (root,)
+        """What a block computes: a block of the root, or the values of its rows that are added up over all blocks."""
+        self.full = broadcast_shapes(*(pad_rank(node.shape, rank)[:rows] for node in self.results))
         self.operands: list[Node] = []
         self.weights: list[Node] = []
         self.visited: set[Node] = set()
-        self.visit(root)
+        for node in self.results:
+            self.visit(node)
         nodes = [n for n in self.visited if n.op != "const"]
         self.is_unrolled = any(n.op in ("matmul", "permute") for n in nodes) and rank - rows > 1
+        if self.is_unrolled and sums:
+            raise UnsupportedPattern("a sum over products of blocks")
         if self.is_unrolled and rank - rows > 2:
             raise UnsupportedPattern("products of blocks with more than two axes")
         sizes = [self.block_bytes(n.shape) for n in nodes]
-        if max(sizes) > ARRAY_BYTES or sum(map(self.block_bytes, (x.shape for x in (*self.operands, root)))) > ALL_BYTES:
+        if max(sizes) > ARRAY_BYTES or sum(self.block_bytes(x.shape) for x in self.arrays) > ALL_BYTES:
             raise UnsupportedPattern("rows that are too large for one block")
         if sum(matrix_bytes(w.shape) for w in self.weights) > WEIGHT_BYTES:
             raise UnsupportedPattern("weights that are too large for one block")
+
+    @property
+    def arrays(self) -> tuple[Node, ...]:
+        """The values that a block reads and writes."""
+        return (*self.operands, *(() if self.sums else (self.root,)))
 
     def block_bytes(self, shape: Shape) -> float:
         """Bytes of a value in VMEM for one row, or for a register of rows if they are in sublanes."""
@@ -147,25 +169,44 @@ def find_program(root: Node) -> RowProgram:
     nodes = walk(root)
     rank = max(2, *(len(n.shape) for n in nodes))
     reason = UnsupportedPattern("steps without common rows")
-    for rows in range(rank - 1, -1, -1):
+    sums = find_sums(root)
+    for rows in range(rank - 1, 0 if sums else -1, -1):
         try:
-            return RowProgram(root, rank, rows)
+            return RowProgram(root, rank, rows, sums)
         except UnsupportedPattern as error:
             reason = error
     raise reason
 
 
+def find_sums(root: Node) -> list[Node]:
+    """The sums over all elements from which a result is computed that is a single number; empty if it depends on anything else."""
+    sums: dict[Node, None] = {}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.op == "reduce" and node.name in ("sum", "mean") and all(n.is_one for n in node.shape):
+            sums[node] = None
+        elif node.is_elementwise and all(n.is_one for n in node.shape):
+            stack += node.args
+        elif node.op != "const":
+            return []
+    return list(sums)
+
+
 class FusedText:
     """The text of a program: arrays, blocks and statements."""
 
-    def __init__(self, program: RowProgram) -> None:
-        self.program, self.numbers = program, Names()
+    def __init__(self, program: RowProgram, numbers: Names, is_turned: bool) -> None:
+        self.program, self.numbers = program, numbers
+        self.is_turned = is_turned and (program.is_unrolled or program.rank - program.rows == 1)
         self.products: dict[str, str] = {}
-        self.groups = program.groups
+        *outer, last = program.groups
+        self.groups = [*outer, last[:-1], last[-1:]] if self.is_turned and not program.is_unrolled and len(last) > 1 else program.groups
         self.names = {x: f"x{i}" for i, x in enumerate(program.operands)}
         self.weight_names = {w: f"w{i}" for i, w in enumerate(dict.fromkeys(program.weights))}
         self.extents = [self.numbers.format(multiply_nums([program.full[i] for i in group])) for group in self.groups]
         self.grid = [f"g{i}" for i in range(len(self.groups))]
+        self.turned_operands = self.find_turned_operands() if self.is_turned else set()
 
     def trailing(self, shape: Shape) -> list[str]:
         """The extents of the axes behind the rows."""
@@ -176,38 +217,60 @@ class FusedText:
         sizes = pad_rank(shape, self.program.rank)
         return [any(not sizes[i].is_one for i in group) for group in self.groups]
 
-    def view(self, name: str, shape: Shape, node: Node | None = None) -> BlockView:
+    def find_turned_operands(self) -> set[Node]:
+        """Operands that are read with their last two axes exchanged: all, or factors of products that XLA stores like this."""
+        if not self.program.is_unrolled:
+            return {*self.program.arrays}
+        products = [n for n in self.program.visited if n.op == "matmul"]
+        factors = {f.args[0] if f.op == "permute" else f for n in products for f in n.args}
+        others = {arg for n in self.program.visited if n.op not in ("matmul", "permute") for arg in n.args}
+        outputs = {self.program.root} if self.program.root.op == "matmul" else set[Node]()
+        return {x for x in ((factors & {*self.program.operands}) - others) | outputs if is_stored_turned(x.shape)}
+
+    def view(self, name: str, node: Node) -> BlockView:
         """An operand, or the output, as an array of row groups and trailing axes."""
-        present, behind = self.has_rows(shape), self.trailing(shape)
+        present, behind = self.has_rows(node.shape), self.trailing(node.shape)
         sizes = [n if there else "1" for n, there in zip(self.extents, present)]
+        shape = [*sizes, *behind]
         block = ["None"] * (len(sizes) - 1) + ["br" if present[-1] else "1"] + behind
         index = [g if there else "0" for g, there in zip(self.grid, present)] + ["0"] * len(behind)
         text, inside = name, ""
-        if node is not None and node.op == "index":
+        if node.op == "index":
             text = f"jnp.arange({self.numbers.format(multiply_nums(node.shape))}, dtype=jnp.float32)"
-        elif node is not None and node.dtype != "float32":
+        elif node.op == "leaf" and node.dtype != "float32":
             is_inside = NARROWED.get(node.dtype, node.dtype) in INSIDE
             text, inside = (name, ".astype(jnp.float32)") if is_inside else (f"{name}.astype(jnp.float32)", "")
+        text = f"{text}.reshape({join_arguments(shape)})"
+        if node in self.turned_operands:
+            text = f"{text}.swapaxes(-1, -2)"
+            for texts in (shape, block, index):
+                texts[-2:] = texts[:-3:-1]
         return BlockView(
-            name, f"{text}.reshape({join_arguments([*sizes, *behind])})", f"({join_arguments(block)})",
+            name, text, f"({join_arguments(shape)})", f"({join_arguments(block)})",
             f"lambda {join_arguments(self.grid)}: ({join_arguments(index)})", inside, present[-1],
+            node in self.turned_operands,
         )  # fmt: skip
 
     def weight_view(self, name: str, weight: Node) -> BlockView:
         """A matrix that every block reads completely."""
         text = name if weight.dtype == "float32" else f"{name}.astype(jnp.float32)"
         sizes = join_arguments(map(self.numbers.format, weight.shape))
-        return BlockView(name, text, f"({sizes})", f"lambda {join_arguments(self.grid)}: (0, 0)", is_weight=True)
+        return BlockView(name, text, f"({sizes})", f"({sizes})", f"lambda {join_arguments(self.grid)}: (0, 0)", is_weight=True)
 
     def array_axis(self, node: Node, axis: int) -> int:
         """The axis of the array inside the kernel that is an axis of a node."""
         behind = axis + self.program.rank - len(node.shape) - self.program.rows
-        return behind if self.program.is_unrolled else behind + 1
+        return behind if self.program.is_unrolled or self.is_turned else behind + 1
 
     def array_shape(self, node: Node) -> str:
         """The shape of the array inside the kernel."""
-        rows = [] if self.program.is_unrolled else ["br" if self.has_rows(node.shape)[-1] else "1"]
-        return f"({join_arguments([*rows, *self.trailing(node.shape)])})"
+        return self.block_shape("br" if self.has_rows(node.shape)[-1] else "1", self.trailing(node.shape))
+
+    def block_shape(self, rows: str, behind: list[str]) -> str:
+        """The shape of an array inside the kernel with these rows."""
+        if self.program.is_unrolled:
+            return f"({join_arguments(behind)})"
+        return f"({join_arguments([*behind, rows] if self.is_turned else [rows, *behind])})"
 
     def body(self, divide: str) -> list[str]:
         """The statements of the function that computes a block, and its return."""
@@ -217,12 +280,38 @@ class FusedText:
         def format_statement(node: Node, args: list[str], target: str) -> str:
             return f"    {target} = {self.format_node(node, args, divide)}"
 
-        lines, result = emit_steps(self.program.root, texts, self.numbers.format, format_statement, STEPS)
+        tree = Node(TOGETHER, self.program.results) if self.program.sums else self.program.root
+        lines, result = emit_steps(tree, texts, self.numbers.format, format_statement, STEPS | {TOGETHER})
         return [f"def body({join_arguments(arguments)}):", *lines, f"    return {result}"]
+
+    def finish(self) -> list[str]:
+        """The function that computes the result from sums over all elements."""
+        names = {node: f"r{i}" for i, node in enumerate(self.program.sums)}
+
+        def format_statement(node: Node, args: list[str], target: str) -> str:
+            return f"    {target} = {format_step(node, args, 'exact')}"
+
+        lines, result = emit_steps(self.program.root, names, self.numbers.format, format_statement)
+        return [f"def finish({join_arguments(names.values())}):", *lines, f"    return {result}"]
+
+    @property
+    def shares(self) -> list[str]:
+        """For each sum over all elements: the factor that makes it a mean, or empty."""
+        counts = [multiply_nums([node.args[0].shape[i] for i in node.dims]) if node.name == "mean" else None for node in self.program.sums]
+        return [f" * (1.0 / ({self.numbers.format(n)}))" if n else "" for n in counts]
+
+    def finished_sums(self) -> str:
+        """The sums and means as arguments of `finish`."""
+        return join_arguments(f"totals[{i}][...]{share}" for i, share in enumerate(self.shares))
+
+    @property
+    def row_axis(self) -> int:
+        """The axis of arrays inside the kernel that has the rows."""
+        return 1 if self.is_turned else 0
 
     def factor_names(self) -> dict[Node, str]:
         """Factors of products that are read as they are stored: weights, and transposed operands that nothing else uses."""
-        nodes = [n for n in walk(self.program.root) if n in self.program.visited]
+        nodes = [n for n in walk(*self.program.results) if n in self.program.visited]
         products = [n for n in nodes if n.op == "matmul"]
         if not self.program.is_unrolled:
             return {n.args[1]: self.weight_names[find_factor(n.args[1])[0]] for n in products}
@@ -232,6 +321,8 @@ class FusedText:
 
     def format_node(self, node: Node, args: list[str], divide: str) -> str:
         """One step as a JAX expression."""
+        if node.op == TOGETHER:
+            return f"[{join_arguments(self.add_trailing(arg, text) for arg, text in zip(node.args, args))}]"
         if node.op == "reduce":
             return self.format_fold(node, args[0])
         if node.op == "slice":
@@ -253,11 +344,18 @@ class FusedText:
             return f"jnp.sum(jnp.where({place} == {args[1]}.astype(jnp.int32), {args[0]}, 0.0), axis={axis}, keepdims=True)"
         return format_step(node, args, divide)
 
+    def add_trailing(self, node: Node, text: str) -> str:
+        """The sum of each row of a block."""
+        value = f"{text}.astype(jnp.float32)" if is_integer_or_bool(node) else text
+        axes = [0] if self.is_turned else range(1, 1 + self.program.rank - self.program.rows)
+        rows = self.block_shape("br", self.trailing(node.shape))
+        return f"jnp.sum(jnp.broadcast_to({value}, {rows}), axis=({join_arguments(map(str, axes))},), keepdims=True)"
+
     def spread(self, arg: Node, text: str, node: Node) -> str:
         """A part of a concatenation with as many rows as the result."""
         if self.program.is_unrolled or self.has_rows(arg.shape)[-1] == self.has_rows(node.shape)[-1]:
             return text
-        return f"jnp.broadcast_to({text}, (br, {join_arguments(self.trailing(arg.shape))}))"
+        return f"jnp.broadcast_to({text}, {self.block_shape('br', self.trailing(arg.shape))})"
 
     def format_fold(self, node: Node, text: str) -> str:
         """A reduction of trailing axes."""
@@ -271,46 +369,82 @@ class FusedText:
     def format_product(self, node: Node, args: list[str]) -> str:
         """A product of two blocks, or of rows with a weight; a transposed factor is contracted along its other axis."""
         (left, right), (first, second) = args, node.args
-        stored = self.factor_names()
-        left_axis = int(first not in stored)
-        right_axis = int(second in stored if self.program.is_unrolled else not find_factor(second)[1])
+        if not self.program.is_unrolled:
+            summed = int(not find_factor(second)[1])
+            return self.call_product(right, summed, left, 0) if self.is_turned else self.call_product(left, 1, right, summed)
+        left_axis, right_axis = self.summed_axis(first, 1), self.summed_axis(second, 0)
+        if node in self.turned_operands:
+            return self.call_product(right, right_axis, left, left_axis)
+        return self.call_product(left, left_axis, right, right_axis)
+
+    def summed_axis(self, factor: Node, axis: int) -> int:
+        """The axis of a factor's array that a product sums over, `axis` if it is stored as it is used."""
+        stored = factor.args[0] if factor in self.factor_names() else factor
+        return axis ^ (stored is not factor) ^ (stored in self.turned_operands)
+
+    def call_product(self, left: str, left_axis: int, right: str, right_axis: int) -> str:
+        """A call of the product that sums over these axes."""
         name = f"product{left_axis}{right_axis}"
         self.products[name] = f"((({left_axis},), ({right_axis},)), ((), ()))"
         return f"{name}({left}, {right})"
 
 
+def is_stored_turned(shape: Shape) -> bool:
+    """Whether XLA stores a tensor with its last two axes exchanged, because that needs less padding at bench size."""
+    sizes = [n.value for n in shape if n.value > 1]
+    return len(sizes) > 1 and matrix_bytes_of([*sizes[:-2], sizes[-1], sizes[-2]]) < matrix_bytes_of(sizes)
+
+
+def is_better_turned(program: RowProgram) -> bool:
+    """Whether most bytes that a program reads and writes are stored with exchanged axes."""
+    tensors = [x for x in program.arrays if x.op != "index"]
+    signed = [matrix_bytes(x.shape) * (1 if is_stored_turned(x.shape) else -1) for x in tensors]
+    return sum(signed) > 0
+
+
 def describe(pattern: KernelPattern) -> PatternDescription:
     """Describes a program by its arrays, its grid and the function over a block."""
-    program = find_program(pattern.root)
-    text = FusedText(program)
-    views = [text.view(name, x.shape, x) for x, name in text.names.items()]
-    views += [text.weight_view(name, w) for w, name in text.weight_names.items()]
-    out = text.view("out", program.root.shape)
-    text.body("exact")
+    program, numbers = find_program(pattern.root), Names()
+    texts = {turn: FusedText(program, numbers, turn == "yes") for turn in ("no", "yes")}
+    plain = texts["no"]
+    arrays = {
+        turn: [
+            *(text.view(name, x) for x, name in text.names.items()), *(text.weight_view(name, w) for w, name in text.weight_names.items()),
+        ]
+        for turn, text in texts.items()
+    }  # fmt: skip
+    outputs = {turn: text.view("out", program.root) for turn, text in texts.items() if not program.sums}
+    for text in texts.values():
+        text.body("exact")
+        if program.sums:
+            text.finish()
+            text.finished_sums()
     variables = {
-        "views": views, "out": out, "body": text.body, "products_used": text.products, "grid": text.grid, "extents": text.extents,
-        "unrolled": program.is_unrolled, "result": Result(program.root),
-        "out_shape": out.view.removeprefix("out.reshape"),
+        "texts": texts, "arrays": arrays, "outputs": outputs, "unrolled": program.is_unrolled, "result": Result(program.root),
+        "sums": program.sums,
     }  # fmt: skip
     arguments = (
-        *(StageArgument(name, x) for x, name in text.names.items() if x.op == "leaf"),
-        *(StageArgument(name, w) for w, name in text.weight_names.items()),
-        *(StageArgument(name, n) for n, name in text.numbers.names.items()),
+        *(StageArgument(name, x) for x, name in plain.names.items() if x.op == "leaf"),
+        *(StageArgument(name, w) for w, name in plain.weight_names.items()),
+        *(StageArgument(name, n) for n, name in numbers.names.items()),
     )
+    is_vector = program.rank - program.rows == 1
     traits = {
-        "vectors": program.rank - program.rows == 1, "blocks": program.rank - program.rows > 1, "products": bool(text.products),
-        "divide": has_tensor_division(program.root),
+        "vectors": is_vector, "blocks": not is_vector, "turnable": bool(texts["yes"].turned_operands),
+        "sums": bool(program.sums), "products": bool(plain.products), "divide": has_tensor_division(program.root),
     }  # fmt: skip
     return PatternDescription(arguments, variables, frozenset(name for name, holds in traits.items() if holds))
 
 
 template = KernelTemplate(
     decisions=(
-        Decision("rows", ("8", "32", "64", "128", "256", "512"), trait="vectors"),
+        TURN._replace(trait="turnable"),
+        Decision("rows", ("8", "32", "64", "128", "256", "512"), one_of("turn", "no"), trait="vectors"),
+        Decision("rows", ("128", "256", "512", "1024"), is_transposed, trait="vectors"),
         Decision("rows", ("1", "2", "4", "8", "16", "64"), trait="blocks"),
         DIVIDE,
         PRECISION._replace(options=("highest", "split", "thirds"), trait="products"),
-        SEMANTICS, LIMIT,
+        SEMANTICS._replace(excluded_by="sums"), LIMIT,
     ),
     describe=describe,
 )  # fmt: skip
