@@ -5,15 +5,18 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sample_export
 import sample_run
+import torch
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import find_plugin, make_plugin, plugin_folder
 from evokernel.core.records import Candidate
 from evokernel.core.run import Run
+from evokernel.reports import torch_operator
 from evokernel.reports.export import export_kernels
 from evokernel.reports.operator_spec import make_operator_spec
 from evokernel.tasks.loader import load_tasks
@@ -265,6 +268,25 @@ def test_sizes_that_only_change_together_share_a_symbol(tmp_path: Path) -> None:
     single = make_operator_spec(task, "twice", "cpp", "strict", is_single_size=True)
     assert [tensor["dims"] for tensor in single.record["tensors"]] == [[40, 33], [66], [33]]
     assert single.references == {}
+
+
+def test_reference_that_needs_gradients_gets_its_output_shapes_from_symbols(tmp_path: Path) -> None:
+    [task] = load_tasks("starter/softmax:backward")
+    spec = make_operator_spec(task, "softmax_grad", "cpp", "strict", is_single_size=False)
+    assert spec.record["output_shapes"] == "symbols"
+    (tmp_path / "operator.json").write_text(json.dumps(spec.record))
+    (tmp_path / "reference.py").write_text(task.source)
+    kernel = SimpleNamespace(DEVICE="cpu", prepare=lambda: None, call=lambda tensors, numbers, outputs: outputs[0].fill_(1))
+    operator = torch_operator.TorchOperator(tmp_path, "evokernel_test", kernel)
+    x, grad = torch.randn(2, 5, 7)
+    assert torch.equal(operator.call(x, grad), torch.ones(5, 7))
+    torch_operator.configure(unsupported="reference")
+    try:
+        wide = operator.call(x.double(), grad.double())
+    finally:
+        torch_operator.configure(unsupported="error")
+    y = x.double().softmax(1)
+    torch.testing.assert_close(wide, y * (grad - (grad * y).sum(1, keepdim=True)))
 
 
 def test_unknown_task_is_refused_with_the_known_ones(run: Run, tmp_path: Path) -> None:
