@@ -58,9 +58,8 @@ def test_everyday_commands_succeed(tmp_path):
 @pytest.mark.parametrize("line", one_in(3, [line for line in command_lines("generator.budget_usd") if "--generator llm" in line]))
 def test_model_commands_solve_the_task(line, tmp_path):
     with ChatServer(lambda request, n: Behaviour(text=REPLY)) as server:
-        completed = run_line(
-            f"{line}{SHORT} --set generator.base_url={server.base_url}", tmp_path, OPENAI_API_KEY="none", EVOKERNEL_API_KEY="none"
-        )
+        service = f" --set generator.base_url={server.base_url} --set generator.price_in=1 --set generator.price_out=1"
+        completed = run_line(line + SHORT + service, tmp_path, OPENAI_API_KEY="none", EVOKERNEL_API_KEY="none")
         assert completed.returncode == 0, completed.stderr
         assert "100 %" in completed.stdout
 

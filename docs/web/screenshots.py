@@ -1,4 +1,4 @@
-"""Takes the screenshots of docs/web.md. `python docs/web/screenshots.py RUNS BANK RUN TASK ITEM [--browser PATH]`.
+"""Takes the screenshots of docs/web.md. `python docs/web/screenshots.py RUNS BANK RUN OTHER TASK ITEM [--browser PATH]`.
 
 Serves a folder of runs and a bank, and writes a screenshot of each page into this folder: light, dark and phone size.
 """
@@ -27,6 +27,7 @@ def take_screenshot(browser: Browser, name: str, url: str, size: dict[str, int],
     page = context.new_page()
     page.goto(url)
     page.wait_for_selector("main h1")
+    page.wait_for_selector("h1:not(:has-text('Reading'))")
     page.wait_for_timeout(600)
     path = HERE / f"{name}.png"
     page.screenshot(path=path)
@@ -37,7 +38,7 @@ def take_screenshot(browser: Browser, name: str, url: str, size: dict[str, int],
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    for name in ("runs", "bank", "run", "task", "item"):
+    for name in ("runs", "bank", "run", "other", "task", "item"):
         parser.add_argument(name)
     parser.add_argument("--browser", default=shutil.which("chromium") or shutil.which("google-chrome"))
     args = parser.parse_args()
@@ -57,6 +58,7 @@ def main() -> None:
             take_screenshot(browser, "run", page_url("run", run=args.run), DESK, tall=1500)
             take_screenshot(browser, "task", page_url("task", run=args.run, task=args.task), DESK, tall=1900)
             take_screenshot(browser, "memory", page_url("memory", bank=bank, q="softmax rows", how="meaning"), DESK, tall=640)
+            take_screenshot(browser, "compare", page_url("compare", runs=f"{args.run},{args.other}"), DESK, tall=900)
             take_screenshot(browser, "item", page_url("item", bank=bank, id=args.item), DESK, tall=820)
             take_screenshot(browser, "curriculum", page_url("graph", run=args.run), DESK, tall=640)
             take_screenshot(browser, "run-dark", page_url("run", run=args.run), DESK, dark=True, tall=900)

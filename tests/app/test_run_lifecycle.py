@@ -5,7 +5,7 @@ import threading
 import pytest
 from engine_parts import ArithmeticExecutor, make_engine
 
-from evokernel.app.run_lifecycle import INTERRUPTED_EXIT, ReevaluationStart, exit_code, run_to_completion, stop_on_interrupt
+from evokernel.app.run_lifecycle import INTERRUPTED_EXIT, UNSOLVED_EXIT, ReevaluationStart, exit_code, run_to_completion, stop_on_interrupt
 from evokernel.app.verification import verify_candidate
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import InfraError, UserError
@@ -30,7 +30,9 @@ def test_run_yields_attempts_then_reevaluations_and_closes_its_executor(tmp_path
     number = kinds.index(ReevaluationStart)
     assert set(kinds[:number]) == {Attempt}
     assert kinds[number + 1 :].count(FinalResult) == len(kinds) - number - 1 >= start.kernel_count > 0
-    assert exit_code(engine) == 0
+    assert exit_code(engine, solved_share=1) == 0
+    assert exit_code(engine, solved_share=0.5, fail_under=0.5) == 0
+    assert exit_code(engine, solved_share=0.5, fail_under=0.6) == exit_code(engine, solved_share=0) == UNSOLVED_EXIT
     with pytest.raises(RuntimeError, match="shutdown"):
         engine.executor.submit(None)
 
@@ -42,7 +44,7 @@ def test_interrupted_run_is_not_reevaluated(tmp_path):
     engine.stop_reason = INTERRUPTED
     engine.stop.set()
     assert {type(record) for record in records} <= {Attempt}
-    assert exit_code(engine) == INTERRUPTED_EXIT
+    assert exit_code(engine, solved_share=0) == INTERRUPTED_EXIT
 
 
 def test_infrastructure_failure_names_the_resume_command(tmp_path):

@@ -115,9 +115,10 @@ def test_text_wraps_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_help_names_the_actual_defaults(call: Call) -> None:
     from evokernel.core.config import RunConfig
+    from evokernel.generators.template_search import TemplateSearch
 
     result, config = " ".join(call("run", "--help").out.split()), RunConfig()
-    assert f"Number of attempts per task. [{config.budget}]" in result
+    assert f"Attempts per task. [{config.budget}; template_search: {TemplateSearch.run_defaults['budget']}" in result
     assert f"[{config.tasks}]" in result
     assert f"[{config.seed}]" in result
     assert all(f"[{config.plugin_name(part)}" in result for part in ("backend", "generator", "policy"))

@@ -9,7 +9,7 @@ from cli_helpers import KERNEL, Call
 from engine_parts import make_task
 
 from evokernel.app import verification
-from evokernel.app.kernel_files import STDIN, detect_backend, list_kernels, read_candidate
+from evokernel.app.kernel_files import STDIN, detect_backend, list_kernels, name_file_lines, read_candidate
 from evokernel.app.verification import VerificationRequest, plan_verifications, remember_outcomes
 from evokernel.cli.verify import GateDisplay, explain_limit
 from evokernel.core.config import RunConfig, resolve_config
@@ -76,12 +76,12 @@ def test_remembered_kernels_are_the_records_of_attempts(tmp_path: Path) -> None:
 def test_gates_are_printed_as_they_pass(capsys: pytest.CaptureFixture[str]) -> None:
     kernel = Candidate(backend="cpp", files={"kernel.cpp": "x"})
     job = Job(backend="cpp", task=make_task("relu"), candidate=kernel)
-    display = GateDisplay(kernel.id, as_json=False)
+    display = GateDisplay(kernel, "mine.cpp", ["t/relu"], as_json=False)
     display.show_gate(job, "build", None)
     assert "build 0 s" in display.describe()
     display.show_gate(job, "build", GateResult(gate="build", passed=True, seconds=1.5))
     display.show_gate(job.model_copy(update={"purpose": "tuning"}), "time", GateResult(gate="time", passed=True))
-    assert capsys.readouterr().out == "  ✓ build     1.50 s\n"
+    assert capsys.readouterr().out == "t/relu\n  ✓ build     1.50 s\n"
     display.show_rest(Outcome(gates=(GateResult(gate="build", passed=True), GateResult(gate="check", passed=False, reason="mismatch"))))
     assert capsys.readouterr().out == "  ✗ check     0.00 s  mismatch\n"
 
@@ -112,3 +112,12 @@ def test_folder_of_kernels_is_listed_and_folder_of_one_kernel_is_not(tmp_path: P
     assert [path.name for path in list_kernels(tmp_path)] == ["a.cpp", "b.py", "one"]
     assert list_kernels(tmp_path / "one") == [tmp_path / "one"]
     assert list_kernels(tmp_path / "a.cpp") == [tmp_path / "a.cpp"]
+
+
+def test_lines_of_parts_are_also_lines_of_the_users_file() -> None:
+    text = "// file: tiling.h\nint a;\n// file: op_kernel.cpp\nint b;\nint c;\n"
+    kernel = Candidate(backend="ascendc", files={"kernel.asc": text})
+    detail = "V3 at op_kernel.cpp line 2 `int c;`; tiling.h:1: error; my_op_kernel.cpp line 2"
+    expected = "V3 at op_kernel.cpp line 2 (mine.asc line 5) `int c;`; tiling.h:1 (mine.asc line 2): error; my_op_kernel.cpp line 2"
+    assert name_file_lines(detail, kernel, "mine.asc") == expected
+    assert name_file_lines(detail, Candidate(backend="cpp", files={"kernel.cpp": "int x;"}), "mine.cpp") == detail

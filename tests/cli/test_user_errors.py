@@ -100,6 +100,11 @@ def truncate_tasks(run: Path) -> None:
     (run / "tasks.jsonl").write_text("{}\n")
 
 
+def describe_hardware_by_a_number(run: Path) -> None:
+    text = (run / "run.toml").read_text()
+    (run / "run.toml").write_text(text.replace("[hardware]", "[hardware]\nspeed = 3"))
+
+
 def break_settings(run: Path) -> None:
     (run / "run.toml").write_text("budget = \n")
 
@@ -113,6 +118,7 @@ DAMAGE: list[tuple[Callable[[Path], None], list[str]]] = [
     (truncate_journal, ["attempts.jsonl", "line 2", "head -n 1"]),
     (truncate_tasks, ["tasks.jsonl", "Restore"]),
     (break_settings, ["run.toml", "TOML"]),
+    (describe_hardware_by_a_number, ["run.toml", "[hardware] speed = 3"]),
     (empty_folder, ["not a run folder", "report --list"]),
 ]
 

@@ -6,6 +6,7 @@ from engine_parts import ArithmeticExecutor, make_engine, make_task
 from evokernel.core import final_results
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.final_results import FinalResult
+from evokernel.core.labels import format_attempt
 from evokernel.core.records import GateResult, Outcome
 from evokernel.engine.final_eval import pending_reevaluations, reevaluate_best
 
@@ -99,7 +100,7 @@ def test_infrastructure_failure_is_an_incident_and_is_retried_later(tmp_path):
     lost = next(iter(best_attempts(engine).values()))
     engine.executor.lost_candidates = {lost}
     assert lost not in {final.attempt for final in reevaluate_best(engine)}
-    assert f"re-evaluation of {lost}: device lost" in engine.run.incidents.read_text()
+    assert f"re-evaluation of {format_attempt(lost)}: device lost" in engine.run.incidents.read_text()
     engine.executor.lost_candidates = set()
     assert [final.attempt for final in reevaluate_best(engine)] == [lost]
 

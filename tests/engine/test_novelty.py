@@ -93,10 +93,11 @@ def test_repeated_duplicate_is_not_verified(tmp_path):
     assert executor.verification_count == 1
 
 
-def test_without_min_novelty_every_candidate_is_verified(tmp_path):
+def test_without_min_novelty_a_similar_candidate_is_no_duplicate(tmp_path):
     executor = CountingExecutor()
-    list(make_engine(tmp_path, 3, [make_task("relu")], executor=executor, generator=RepeatingGenerator(9)).make_attempts())
-    assert executor.verification_count == 3
+    attempts = make_engine(tmp_path, 3, [make_task("relu")], executor=executor, generator=RepeatingGenerator(9)).make_attempts()
+    assert not any(a.outcome.failure and a.outcome.failure.reason == "duplicate" for a in attempts)
+    assert executor.verification_count == 1, "identical kernels are verified once"
 
 
 # --- expected gain -------------------------------------------------------------------------------------------------
@@ -138,3 +139,48 @@ def test_stop_when_gain_ends_earlier_and_resumed_run_equals_straight_run(tmp_pat
     first.close()
     list(make_engine(tmp_path / "cut", 30, stop_when="gain").make_attempts())
     assert (tmp_path / "cut" / "attempts.jsonl").read_bytes() == (tmp_path / "straight" / "attempts.jsonl").read_bytes()
+
+
+class ListingExecutor(ArithmeticExecutor):
+    """Lists the kernels that it verifies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.verified: list[str] = []
+
+    def submit(self, job):
+        self.verified.append(job.candidate.code)
+        return super().submit(job)
+
+
+class TwoKernels(EchoGenerator):
+    """Writes two kernels in turn."""
+
+    def write(self, state, context):
+        reply = super().write(state, context)
+        files = {"kernel.cpp": ("mine 2", "other 1")[len(state.attempts) % 2]}
+        return reply.model_copy(update={"candidate": reply.candidate.model_copy(update={"files": files})})
+
+
+def test_identical_kernel_is_verified_once_and_its_outcome_says_so(tmp_path):
+    executor = ListingExecutor()
+    engine = make_engine(tmp_path / "run", budget=4, tasks=[make_task("relu")], executor=executor, generator=TwoKernels())
+    attempts = list(engine.make_attempts())
+    assert executor.verified == ["mine 2", "other 1"]
+    assert [attempt.outcome.reused_from for attempt in attempts] == ["", "", "t/relu/0", "t/relu/1"]
+    assert attempts[2].outcome.samples_us == attempts[0].outcome.samples_us
+    engine.close()
+    resumed = make_engine(tmp_path / "run", budget=4, generator=TwoKernels())
+    assert list(resumed.make_attempts()) == attempts
+
+
+def test_failure_of_the_machine_is_not_reused():
+    def fails(reason, gate="check"):
+        earlier = attempt_with_code(LOOP)
+        result = earlier.outcome.gates[-1].model_copy(update={"gate": gate, "reason": reason})
+        return earlier.model_copy(update={"outcome": earlier.outcome.model_copy(update={"gates": (result,)})})
+
+    kernel = fails("").candidate
+    assert novelty.find_identical(kernel, [fails("mismatch")]) is not None
+    assert novelty.find_identical(kernel, [fails("timeout")]) is None
+    assert novelty.find_identical(kernel, [fails("duplicate", "write")]) is None

@@ -115,7 +115,7 @@ def start_process(words):
 def run_to_end(words):
     process = start_process(words)
     out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
+    assert process.returncode in (0, 1), err  # 1: finished, and no kernel is correct
     return json.loads(out), err
 
 

@@ -324,12 +324,22 @@ def test_budgets_stop_before_the_next_request():
         assert len(server.requests) == 2
 
 
-def test_unenforceable_budget_is_warned_about_once(caplog):
+def test_budget_without_a_price_is_refused():
+    with ChatServer(play_in_order(Behaviour())) as server:
+        with pytest.raises(UserError, match=r"price of '.*' is not known. Set generator.price_in"):
+            client(server, budget_usd=1.0)
+        client(server, budget_usd=1.0, **PRICES)
+        client(server, budget_tokens=1000)
+
+
+@pytest.mark.parametrize("budget", [{"budget_usd": 1.0, **PRICES}, {"budget_tokens": 1000}])
+def test_budget_stops_the_run_if_the_service_reports_no_usage(budget):
     with ChatServer(play_in_order(Behaviour(usage=None))) as server:
-        chat = client(server, budget_usd=1.0)
+        chat = client(server, **budget)
         chat.complete(ASK)
-        chat.complete(ASK)
-    assert len([r for r in caplog.records if "cannot limit" in r.message]) == 1
+        with pytest.raises(StopRun, match="does not report its usage"):
+            chat.complete(ASK)
+        assert len(server.requests) == 1
 
 
 def test_rate_limits_space_out_requests():

@@ -131,5 +131,7 @@ def test_backend_format_names_the_chip() -> None:
 
 def test_cost_format() -> None:
     assert formatting.format_cost(Usage()) == "none (no model was called)"
-    assert formatting.format_cost(sample_run.make_usage(None)) == "not reported"
+    assert formatting.format_cost(Usage(model="m", calls=1)) == "not reported"
+    unpriced = Usage(model="m", calls=2, input_tokens=12_000, output_tokens=345)
+    assert formatting.format_cost(unpriced) == "price not known, 12,000 input and 345 output tokens"
     assert formatting.format_cost(sample_run.make_usage(0.25)) == "$0.2500"

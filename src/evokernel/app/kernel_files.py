@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -17,6 +18,7 @@ from evokernel.core.records import Candidate
 MAX_FILES, MAX_BYTES, MAX_VISITED = 64, 2 << 20, 10_000
 HEAD_BYTES = 8192
 STDIN = Path("-")
+PART_MARKER = re.compile(r"\s*//\s*file:\s*(\S+)\s*$")
 BUILD_FOLDERS = {"__pycache__", "build", "build_out", "node_modules"}
 BUILD_SUFFIXES = {".a", ".bin", ".d", ".gch", ".log", ".o", ".obj", ".pyc", ".run", ".so"}
 """Suffixes of build products, which are not part of a kernel."""
@@ -50,6 +52,21 @@ def list_kernels(path: Path) -> list[Path]:
     suffixes = {suffix for cls in load_backend_classes().values() for suffix in (Path(cls.file_name).suffix, *cls.same_suffixes)}
     entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")) and entry.name not in BUILD_FOLDERS)
     return [entry for entry in entries if (is_kernel(entry) if entry.is_dir() else entry.suffix in suffixes)] or [path]
+
+
+def name_file_lines(detail: str, kernel: Candidate, file_name: str) -> str:
+    """Add the line of the user's file to each `PART line N` or `PART:N`, if the kernel is one file of parts after lines `// file: PART`."""
+    if len(kernel.files) != 1:
+        return detail
+    lines = next(iter(kernel.files.values())).splitlines()
+    part_lines = {match[1]: number for number, line in enumerate(lines, 1) if (match := PART_MARKER.match(line))}
+    for part, marker_line in part_lines.items():
+        detail = re.sub(
+            rf"(?<![\w./]){re.escape(part)}(?: line |:)(\d+)",
+            lambda match, first=marker_line: f"{match[0]} ({file_name} line {first + int(match[1])})",  # type: ignore[misc]
+            detail,
+        )
+    return detail
 
 
 def load_backend_classes() -> dict[str, type[Backend]]:

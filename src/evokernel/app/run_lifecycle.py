@@ -23,7 +23,7 @@ from evokernel.core.sessions import SessionEnd, record_session_end, record_sessi
 from evokernel.engine.final_eval import INTERRUPTED, pending_reevaluations, reevaluate_best
 from evokernel.engine.loop import Engine
 
-INTERRUPTED_EXIT = 130
+INTERRUPTED_EXIT, UNSOLVED_EXIT = 130, 1
 DUPLICATE_SIGNAL_S = 0.3
 STOP_BYTE = b"\0"  # not a signal number
 
@@ -78,9 +78,14 @@ class SessionRecorder:
         return SessionEnd.FINISHED, ""
 
 
-def exit_code(engine: Engine) -> int:
-    """Return the exit code of a process that ran the engine: 130 if the user interrupted it."""
-    return INTERRUPTED_EXIT if engine.stop.is_set() and engine.stop_reason == INTERRUPTED else 0
+def exit_code(engine: Engine, solved_share: float, fail_under: float = 0) -> int:
+    """Return the exit code of a process that ran the engine: 130 if the user interrupted it, 1 if it solved nothing or too little.
+
+    `solved_share` is the share of tasks whose kernel passed all gates and its re-evaluation; less than `fail_under` is too little.
+    """
+    if engine.stop.is_set() and engine.stop_reason == INTERRUPTED:
+        return INTERRUPTED_EXIT
+    return 0 if solved_share and solved_share >= fail_under else UNSOLVED_EXIT
 
 
 def resume_command(folder: Path) -> str:

@@ -30,6 +30,12 @@ def size_option(command: F) -> F:
     return click.option("--size", type=click.Choice(["laptop", "full"]), help=text)(command)
 
 
+def fail_under_option(command: F) -> F:
+    """Add the option `--fail-under`."""
+    text = "Exit code 1 if a smaller share of the tasks has a correct kernel at the end: 0.8 for 80 %. [exit code 1 only if none has]"
+    return click.option("--fail-under", type=click.FloatRange(0, 1), default=0.0, metavar="SHARE", help=text)(command)
+
+
 def print_json(value: Any) -> None:
     """Print the JSON value of a command."""
     click.echo(json.dumps(value, indent=2, allow_nan=False))

@@ -263,6 +263,9 @@ class PlainDisplay:
 def describe_outcome(attempt: Attempt, line: TaskProgress) -> str:
     """`ok   412 µs  1.80× (best 398 µs)` or `fail check mismatch: …`."""
     outcome = attempt.outcome
+    if outcome.reused_from:
+        verified = attempt.model_copy(update={"outcome": outcome.model_copy(update={"reused_from": ""})})
+        return f"{describe_outcome(verified, line)}; same kernel as {formatting.format_attempt(outcome.reused_from)}, not verified again"
     if failure := outcome.failure:
         detail = formatting.first_line(failure.detail)
         return f"fail {failure.gate} {failure.reason}" + (f": {detail}" if detail and detail != failure.reason else "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evokernel.cli.output import TERMS_EPILOG, json_option, print_text, size_option, wrap_text
+from evokernel.cli.output import TERMS_EPILOG, fail_under_option, json_option, print_text, size_option, wrap_text
 from evokernel.core.labels import format_count
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE.toml", help="Settings file; options and --set override it.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override a setting, such as policy.epsilon=0.1; may be repeated.")
 @click.option("--require-sandbox", is_flag=True, help="Refuse to run if a layer of the sandbox is missing; 'evokernel doctor' lists them.")
+@fail_under_option
 @click.option("--plain", is_flag=True, help="Print plain lines instead of the live display.")
 @json_option
 def command(
@@ -60,6 +61,7 @@ def command(
     config: Path | None,
     sets: tuple[str, ...],
     require_sandbox: bool,
+    fail_under: float,
     plain: bool,
     as_json: bool,
 ) -> int:
@@ -73,8 +75,8 @@ def command(
       evokernel run --backend cpp --tasks my_op.py --start mine.cpp
       evokernel run --config experiment.toml --seed 1 --fresh --json
 
-    Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' continues the run. Exit codes: 0 finished,
-    2 error to fix, 3 infrastructure failure, 130 interrupted.
+    Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' continues the run. Exit codes: 0 at least one task
+    has a correct kernel, 1 none has or fewer than --fail-under, 2 error to fix, 3 infrastructure failure, 130 interrupted.
     """
     from evokernel.app.factory import apply_generator_defaults, choose_working_backend, create_engine
     from evokernel.cli.heartbeat import announce_wait
@@ -111,7 +113,7 @@ def command(
     for task in engine.run.tasks:
         for text in explain_tags(task.tags):
             print_text(f"note: {task.id}: {text}", err=True)
-    return display_run(engine, plain, as_json)
+    return display_run(engine, plain, as_json, fail_under)
 
 
 def describe_run(engine: Engine) -> str:

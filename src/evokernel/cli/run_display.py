@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from typing import Protocol
@@ -36,7 +37,7 @@ class Display(Protocol):
     def show_interrupt(self, text: str) -> None: ...
 
 
-def display_run(engine: Engine, plain: bool, as_json: bool) -> int:
+def display_run(engine: Engine, plain: bool, as_json: bool, fail_under: float = 0) -> int:
     """Run the engine until it is finished or interrupted; show its progress and its results, and return the exit code."""
     run = engine.run
     recorded_ids = {attempt.id for attempt in run.attempts()}
@@ -60,8 +61,12 @@ def display_run(engine: Engine, plain: bool, as_json: bool) -> int:
                     if text := progress.describe_reevaluation(record):
                         display.show_note(text)
             progress.notice = ""
-    print_results(engine, attempts, progress, as_json)
-    return exit_code(engine)
+    results = metrics.collect_results(run, attempts)
+    print_results(engine, attempts, results, progress, as_json)
+    solved_share = sum(result.is_solved for result in results) / len(results) if results else 0.0
+    if solved_share < fail_under:
+        print_text(f"{solved_share:.0%} of the tasks have a correct kernel, less than --fail-under {fail_under:g}", err=True)
+    return exit_code(engine, solved_share, fail_under)
 
 
 def show_stop(display: Display, attempts_in_flight: int) -> None:
@@ -84,7 +89,9 @@ def make_display(progress: Progress, plain: bool, as_json: bool) -> Display:
     return LiveDisplay(progress)
 
 
-def print_results(engine: Engine, attempts: list[Attempt], progress: Progress, as_json: bool) -> None:
+def print_results(
+    engine: Engine, attempts: list[Attempt], results: Sequence[metrics.TaskResult], progress: Progress, as_json: bool
+) -> None:
     """Write the report, print the final tables and the next step. Raises UserError at the end if the report cannot be written."""
     run, seconds = engine.run, progress.elapsed_s
     with announce_wait("writing the report"):
@@ -92,7 +99,6 @@ def print_results(engine: Engine, attempts: list[Attempt], progress: Progress, a
     if as_json:
         print_json(summarize_run(run, attempts, seconds, report.path))
     else:
-        results = metrics.collect_results(run, attempts)
         print_text(f"\n{format_report_table(tables.operator_table(results), title=False)}\n")
         label = "time (this session)" if progress.resumed_attempts else "time"
         rows = [*tables.run_totals(results, seconds, label), ("report", str(report.path or "not written"))]

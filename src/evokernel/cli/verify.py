@@ -133,9 +133,8 @@ def verify_and_show(
     from evokernel.reports.formatting import explain_tags
 
     task, kernel = request.task, request.kernel
-    if not as_json:
-        print_text("\n".join([f"{request.path}: {task.id}" if shows_name else task.id, *(f"  note: {t}" for t in explain_tags(task.tags))]))
-    display = GateDisplay(kernel.id, as_json)
+    title = [f"{request.path}: {task.id}" if shows_name else task.id, *(f"  note: {text}" for text in explain_tags(task.tags))]
+    display = GateDisplay(kernel, request.path.name, title, as_json)
     with display.heartbeat:
         if tune:
             kernel, outcome = verify_kernel(with_tuning(request.config, kernel), task, kernel, baselines, on_gate=display.show_gate)
@@ -148,8 +147,8 @@ def verify_and_show(
 class GateDisplay:
     """Prints the gates of one kernel as they pass; while one takes long, a line says which one and for how long."""
 
-    def __init__(self, kernel_id: str, as_json: bool) -> None:
-        self.kernel_id, self.as_json = kernel_id, as_json
+    def __init__(self, kernel: Candidate, file_name: str, title: Sequence[str], as_json: bool) -> None:
+        self.kernel, self.file_name, self.title, self.as_json = kernel, file_name, title, as_json
         self.started_at = self.gate_started_at = time.monotonic()
         self.gate = ""
         self.printed_gates: list[str] = []
@@ -164,7 +163,7 @@ class GateDisplay:
 
     def show_gate(self, job: Job, gate: str, result: GateResult | None) -> None:
         """Print a gate when it ends; note when it starts. The gates of tuning trials are not printed."""
-        is_trial = job.purpose != "verify" or job.candidate.id != self.kernel_id
+        is_trial = job.purpose != "verify" or job.candidate.id != self.kernel.id
         self.gate = f"tuning: {gate}" if is_trial else gate
         if result is None:
             self.gate_started_at = time.monotonic()
@@ -178,10 +177,14 @@ class GateDisplay:
                 self.print_gate(gate)
 
     def print_gate(self, gate: GateResult) -> None:
-        """Print one gate."""
+        """Print one gate; lines of a kernel's parts are also named as lines of the user's file."""
+        from evokernel.app.kernel_files import name_file_lines
+
         self.printed_gates.append(gate.gate)
         if not self.as_json:
-            print_text("\n".join(format_gate(gate)))
+            detail = name_file_lines(gate.detail, self.kernel, self.file_name)
+            title = self.title if len(self.printed_gates) == 1 else ()  # not before a gate ends: the settings may be refused until then
+            print_text("\n".join([*title, *format_gate(gate.model_copy(update={"detail": detail}))]))
             self.heartbeat.touch()
 
 

@@ -52,3 +52,9 @@ def format_setting(setting: Mapping[str, int | float]) -> str:
 def format_count(count: int, noun: str) -> str:
     """`1 run`, `2 runs`: a count with its noun, which forms its plural with -s."""
     return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def format_attempt(attempt_id: str) -> str:
+    """`starter/softmax attempt 4` for the id `starter/softmax/3`: people count attempts from 1, ids count from 0."""
+    task, _, number = attempt_id.rpartition("/")
+    return f"{task} attempt {int(number) + 1}" if task and number.isdecimal() else attempt_id

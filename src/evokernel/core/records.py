@@ -294,6 +294,10 @@ class Tuning(Record):
         return speedups[-1] if speedups and self.chosen != self.default else 1.0
 
 
+TRANSIENT_REASONS = frozenset({"timeout", "build_timeout", "memory", "killed", "crash", "exit"})
+"""Reasons of failures that may be due to the state of the machine and not to the candidate."""
+
+
 class Outcome(Record):
     """The verifier's record of one candidate (o)."""
 
@@ -325,6 +329,8 @@ class Outcome(Record):
     """Model calls of the verifier itself (LLM review)."""
     tuning: Tuning | None = None
     """The search over the candidate's tunables; None if it declares none or tuning is off."""
+    reused_from: str = ""
+    """Id of the earlier attempt on the task whose kernel is identical: its outcome was reused. Empty if this candidate was verified."""
 
     @cached_property
     def latency_us(self) -> float | None:

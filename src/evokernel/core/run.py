@@ -57,9 +57,8 @@ class Run:
         if not (folder / "run.toml").is_file():
             raise UserError(f"{folder} is not a run folder: it has no run.toml. List the runs in ./runs with 'evokernel report --list'.")
         table = read_toml(folder / "run.toml")
-        environment: dict[str, dict[str, str]] = {
-            name: table.pop(name, {}) for name in dict.fromkeys([*ENVIRONMENT_TABLES, *filter(is_environment_table, table)])
-        }
+        names = dict.fromkeys([*ENVIRONMENT_TABLES, *filter(is_environment_table, table)])
+        environment = {name: parse_environment(folder / "run.toml", name, table.pop(name, {})) for name in names}
         config = parse_config(table)
         try:
             lines = (folder / "tasks.jsonl").read_text().splitlines()
@@ -180,6 +179,16 @@ class Run:
     def record_incident(self, task: str, round: int, message: str, occurred_at: float) -> None:
         """Append an infrastructure failure to incidents.jsonl."""
         append_event(self.incidents, task=task, round=round, message=message, occurred_at=occurred_at)
+
+
+def parse_environment(file: Path, name: str, table: object) -> dict[str, str]:
+    """Return a table of a run's environment. Raises UserError if it is no table of texts: evokernel writes it, but people edit files."""
+    if not isinstance(table, dict):
+        raise UserError(f"{file}: '{name}' = {table!r} must be a table that describes the run's environment. Remove the line.")
+    for key, value in table.items():
+        if not isinstance(value, str):
+            raise UserError(f"{file}: [{name}] {key} = {value!r} must be a text. Remove the line: the table describes a machine.")
+    return table
 
 
 def redact_revoked(attempt: Attempt) -> Attempt:

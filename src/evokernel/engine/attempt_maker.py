@@ -170,13 +170,18 @@ class AttemptMaker:
         return self.load_or_request(state, name, "repair", partial(self.generator.repair, state, context, candidate, outcome))
 
     def verify(self, state: State, candidate: Candidate) -> VerifiedKernel:
-        """Verify and tune a candidate; one without code, or too similar to an earlier attempt, fails at the gate `write`."""
+        """Verify and tune a candidate; one without code, or too similar to an earlier attempt, fails at the gate `write`.
+
+        A kernel identical to one of an earlier attempt on the task is not verified again.
+        """
         if not candidate.files:
             reason = "no_template" if candidate.is_unsupported else "no_code"
             gate = GateResult(gate="write", passed=False, reason=reason, detail=candidate.notes)
             return VerifiedKernel(candidate, Outcome(gates=(gate,)))
         if duplicate := novelty.find_duplicate(candidate, state.attempts, self.run.config.min_novelty):
             return VerifiedKernel(candidate, novelty.duplicate_outcome(duplicate))
+        if not self.run.config.tuning_trials and (identical := novelty.find_identical(candidate, state.attempts)):
+            return VerifiedKernel(candidate, novelty.reuse_outcome(identical))
         self.notify(state.task.id, "verify")
         job = attempt_job(self.run.config, state, candidate)
         return verify_and_tune(self.executor, job) if job.tuning_trials else VerifiedKernel(candidate, self.executor.submit(job).result())

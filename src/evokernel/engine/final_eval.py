@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from evokernel.core import final_results
 from evokernel.core.errors import InfraError
 from evokernel.core.final_results import FinalResult
+from evokernel.core.labels import format_attempt
 from evokernel.core.records import Attempt, Task
 from evokernel.core.run import Run
 from evokernel.engine.jobs import reevaluation_job
@@ -46,7 +47,7 @@ def reevaluate_best(engine: Engine) -> Iterator[FinalResult]:
                 final = FinalResult(task=task.id, attempt=best.id, outcome=future.result(), finished_at=engine.clock())
             except InfraError as error:
                 log.warning("%s: the best kernel was not re-evaluated: %s", task.id, error)
-                engine.run.record_incident(task.id, best.round, f"re-evaluation of {best.id}: {error}", engine.clock())
+                engine.run.record_incident(task.id, best.round, f"re-evaluation of {format_attempt(best.id)}: {error}", engine.clock())
                 continue
             finally:
                 engine.notify(task.id, "")

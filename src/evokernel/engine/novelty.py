@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evokernel.core.code_text import novelty_ratio
 from evokernel.core.protocols import Generator
-from evokernel.core.records import Attempt, Candidate, Context, GateResult, Outcome, Reply
+from evokernel.core.records import TRANSIENT_REASONS, Attempt, Candidate, Context, GateResult, Outcome, Reply, Usage
 from evokernel.core.state import State
 
 MAX_REQUESTS = 3
@@ -20,6 +20,21 @@ def find_duplicate(candidate: Candidate, attempts: Sequence[Attempt], min_novelt
         return None
     ratios = [novelty_ratio(candidate.code, attempt.candidate.code) for attempt in with_code]
     return with_code[ratios.index(min(ratios))] if min(ratios) < min_novelty else None
+
+
+def find_identical(candidate: Candidate, attempts: Sequence[Attempt]) -> Attempt | None:
+    """Return the latest attempt with exactly this kernel whose outcome another verification would repeat; None if there is none."""
+    for attempt in reversed(attempts):
+        failure = attempt.outcome.failure
+        is_verified = attempt.candidate.files and not (failure and (failure.gate == "write" or failure.reason in TRANSIENT_REASONS))
+        if is_verified and attempt.candidate.id == candidate.id:
+            return attempt
+    return None
+
+
+def reuse_outcome(earlier: Attempt) -> Outcome:
+    """Return the outcome of an identical kernel; it names the attempt that was verified, and its model calls are paid once."""
+    return earlier.outcome.model_copy(update={"reused_from": earlier.outcome.reused_from or earlier.id, "usage": Usage()})
 
 
 def duplicate_outcome(earlier: Attempt) -> Outcome:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evokernel.core.errors import StopRun, UserError
 from evokernel.core.journal import Journal
+from evokernel.core.labels import format_attempt
 from evokernel.core.records import Attempt, Candidate, Context, Outcome, Reply, Usage
 from evokernel.core.state import State
 
@@ -31,7 +32,7 @@ class Replay:
         """The recorded candidate of the attempt, and the items that did not fit into its prompt."""
         attempt = self.attempts.get(state.next_id)
         if attempt is None:
-            raise StopRun(f"the recording ends here: it has no attempt {state.next_id}")
+            raise StopRun(f"the recording ends here: it has no {format_attempt(state.next_id)}")
         omitted_ids = tuple(ref.id for ref in attempt.truncated_items)
         return Reply(candidate=attempt.candidate.model_copy(update={"usage": Usage()}), truncated_items=omitted_ids)
 

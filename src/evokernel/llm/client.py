@@ -66,9 +66,11 @@ class ChatClient:
         for number in range(settings.concurrency):
             self.sdk_pool.put(sdks[number % len(sdks)])
         self.cost_tracker = CostTracker(settings, self.endpoint.price_provider)
+        self.cost_tracker.require_price()
         self.slots = threading.BoundedSemaphore(settings.concurrency)
         self.request_bucket, self.token_bucket = TokenBucket(settings.rpm, self.clock), TokenBucket(settings.tpm, self.clock)
         self.stop_event = threading.Event()
+        self.announced_errors: set[str] = set()
         self.failed_usage: dict[str, Usage] = {}
         """By key: the usage of requests without a reply. When the attempt is repeated, its completion includes this usage."""
 
@@ -190,7 +192,9 @@ class ChatClient:
             wait_s = min(MAX_BACKOFF_S, BACKOFF_S * 2**retry) * (0.5 + random.random())
         if wait_s > MAX_WAIT_S:
             raise InfraError(f"the service asks to wait {wait_s:.0f} s: {error}") from error
-        log.info("repeating the request in %.1f s: %s", wait_s, error)
+        level = logging.INFO if str(error) in self.announced_errors else logging.WARNING  # many tasks wait for the same service
+        self.announced_errors.add(str(error))
+        log.log(level, "%s; repeating the request in %.1f s, up to %d times", error, wait_s, self.settings.retries - retry)
         self.pause(wait_s)
 
     def pause(self, seconds: float) -> None:

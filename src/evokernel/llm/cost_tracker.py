@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from pathlib import Path
 from typing import NamedTuple
@@ -11,8 +10,6 @@ from typing import NamedTuple
 from evokernel.core.errors import StopRun, UserError
 from evokernel.core.journal import Journal, append_line
 from evokernel.llm.settings import ChatSettings
-
-log = logging.getLogger(__name__)
 
 
 class TokenCounts(NamedTuple):
@@ -51,7 +48,8 @@ class CostTracker:
         self.settings, self.price_provider, self.table = settings, price_provider, table
         self.total_tokens, self.cost_usd = 0, 0.0
         self.ledger: Path | None = None
-        self.has_warned = False
+        self.unlimited_reason = ""
+        """Why a budget cannot limit this run: a service that does not report its usage; empty as long as it can."""
         self.lock = threading.Lock()
 
     def open_ledger(self, ledger: Path) -> None:
@@ -76,27 +74,29 @@ class CostTracker:
             self.add_to_totals(row)
             if self.ledger:
                 append_line(self.ledger, json.dumps(row._asdict()))
-        if row.ok and not self.has_warned:
-            self.warn_if_unlimited(row)
+        has_budget = self.settings.budget_usd or self.settings.budget_tokens
+        if row.ok and has_budget and (row.input_tokens is None or row.output_tokens is None):
+            self.unlimited_reason = f"{row.model} does not report its usage, so no budget can limit this run"
 
     def add_to_totals(self, row: RequestRow) -> None:
         """Add a row to the totals; the caller holds the lock."""
         self.total_tokens += (row.input_tokens or 0) + (row.output_tokens or 0)
         self.cost_usd += row.cost_usd or 0.0
 
-    def warn_if_unlimited(self, row: RequestRow) -> None:
-        """Warn once if a budget cannot be enforced because price or usage is unknown."""
-        if self.settings.budget_usd and row.cost_usd is None:
-            self.has_warned = True
-            log.warning("the price of %s is not known: budget_usd cannot limit this run; set price_in and price_out", row.model)
-        if self.settings.budget_tokens and row.output_tokens is None:
-            self.has_warned = True
-            log.warning("%s does not report its usage: budget_tokens cannot limit this run", row.model)
+    def require_price(self) -> None:
+        """Raise UserError if there is a budget in USD but no price: such a budget would limit nothing."""
+        if self.settings.budget_usd and self.request_cost(TokenCounts(1, 1)) is None:
+            raise UserError(
+                f"{self.table}.budget_usd cannot limit this run: the price of '{self.settings.model}' is not known. "
+                f"Set {self.table}.price_in and {self.table}.price_out (USD per million tokens), or use {self.table}.budget_tokens instead."
+            )
 
     def check_budget(self) -> None:
-        """Raise StopRun once a budget is spent. Requests in progress finish, so up to `concurrency` of them may exceed it."""
+        """Raise StopRun once a budget is spent or cannot be enforced. Up to `concurrency` requests in progress may exceed it."""
         with self.lock:
-            cost_usd, tokens = self.cost_usd, self.total_tokens
+            cost_usd, tokens, unlimited_reason = self.cost_usd, self.total_tokens, self.unlimited_reason
+        if unlimited_reason:
+            raise StopRun(f"{unlimited_reason}; set {self.table}.budget_usd and budget_tokens to 0 to continue without a limit")
         if self.settings.budget_usd and cost_usd >= self.settings.budget_usd:
             raise StopRun(
                 f"the budget is spent: {cost_usd:.4f} of {self.settings.budget_usd:g} USD; raise {self.table}.budget_usd to continue"

@@ -43,8 +43,9 @@ class ChatSettings(Record):
     """Tokens per minute."""
     stream: bool = True
     budget_usd: float = Field(default=0, ge=0)
-    """Budget in USD, if the price is known; the run stops cleanly when it is spent."""
+    """Budget in USD; refused if the price is not known. The run stops cleanly when it is spent."""
     budget_tokens: int = Field(default=0, ge=0)
+    """Budget in input and output tokens."""
     price_in: float | None = Field(default=None, ge=0)
     """USD per million input tokens; replaces the published price."""
     price_out: float | None = Field(default=None, ge=0)

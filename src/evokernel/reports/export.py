@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evokernel.core import paths
+from evokernel.core.commands import program_name
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean, find_plugin, make_plugin
 from evokernel.core.records import Attempt, Candidate, Outcome, Settings, Task
@@ -143,11 +144,12 @@ def prepare_export(result: TaskResult) -> KernelExport:
 
 def explain_empty_export(run: Run, omitted: Sequence[OmittedKernel]) -> str:
     """Say why nothing can be exported and what to do."""
+    more_attempts = f"{program_name()} resume {run.folder} --budget N"
     if not omitted:
-        return f"nothing to export: no kernel of {run.folder} passed all gates. Continue the run with 'evokernel resume'."
+        return f"nothing to export: no kernel of {run.folder} passed all gates. Give it more attempts: {more_attempts}"
     return (
         f"nothing to export: no correct kernel is faster than its best baseline: {list_reasons(omitted)}. "
-        "Export them with --all, or continue the run with 'evokernel resume'."
+        f"Export them with --all, or give the run more attempts: {more_attempts}"
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from evokernel.core.labels import baseline_label as baseline_label
 from evokernel.core.labels import clock_label as clock_label
 from evokernel.core.labels import estimate_note as estimate_note
+from evokernel.core.labels import format_attempt as format_attempt
 from evokernel.core.labels import format_count as format_count
 from evokernel.core.records import Usage
 
@@ -103,12 +104,16 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_cost(usage: Usage) -> str:
-    """Money spent on models: `none` without model calls or for a free model, `not reported` if the service reported no cost."""
+    """Money spent on models: `none` without model calls or for a free model; if the price is unknown, the tokens if they are known."""
     if not usage.calls:
         return "none (no model was called)"
     if usage.cost_usd == 0:
         return "none"
-    return "not reported" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    if usage.cost_usd is not None:
+        return f"${usage.cost_usd:.4f}"
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return "not reported"
+    return f"price not known, {usage.input_tokens:,} input and {usage.output_tokens:,} output tokens"
 
 
 def format_backend(name: str, environment: Mapping[str, Mapping[str, str]]) -> str:
@@ -135,9 +140,3 @@ def format_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{format_digits(count)} {unit}"
         count /= 1000
     return f"{format_digits(count)} TB"
-
-
-def format_attempt(attempt_id: str) -> str:
-    """`starter/softmax attempt 4` for the id `starter/softmax/3`: people count attempts from 1, ids count from 0."""
-    task, _, number = attempt_id.rpartition("/")
-    return f"{task} attempt {int(number) + 1}" if task and number.isdecimal() else attempt_id

@@ -63,13 +63,15 @@ def export_options(results: Sequence[TaskResult]) -> list[str]:
     return [] if any(compare_speed(result.best_outcome).is_faster for result in results) else ["--all"]
 
 
-def verify_step(config: RunConfig, attempt: Attempt) -> NextStep | None:
-    """Return the command that verifies a downloaded kernel; None if it is not one file."""
+def kernel_steps(config: RunConfig, attempt: Attempt) -> list[NextStep]:
+    """Return the commands for a downloaded kernel: verify it, and start a run from it; none if it is not one file."""
     if len(attempt.candidate.files) != 1:
-        return None
-    (name,) = attempt.candidate.files
-    command = quote_command("verify", name, "--task", attempt.task, "--backend", config.plugin_name("backend"))
-    return NextStep("Verify the downloaded file", command)
+        return []
+    (name,), backend = attempt.candidate.files, config.plugin_name("backend")
+    return [
+        NextStep("Verify the downloaded file", quote_command("verify", name, "--task", attempt.task, "--backend", backend)),
+        NextStep("Start a run from it", quote_command("run", "--backend", backend, "--tasks", attempt.task, "--start", name)),
+    ]
 
 
 def item_steps(id: str, bank: object) -> list[NextStep]:

@@ -126,12 +126,16 @@ def make_chat_settings(settings: Mapping[str, object]) -> ChatSettings:
 
 
 def check_review_settings(settings_table: Settings) -> None:
-    """Raise UserError before a run begins if the settings name no model, an unknown service, or a key that is not set."""
+    """Raise UserError before a run begins if the settings name no model, an unknown service, a key that is not set, or a
+    budget in USD without a price."""
+    from evokernel.llm.cost_tracker import CostTracker
     from evokernel.llm.settings import resolve_endpoint
 
     settings = make_chat_settings(settings_table)
     with name_review_in_errors():
-        resolve_endpoint(settings).read_api_key()
+        endpoint = resolve_endpoint(settings)
+        endpoint.read_api_key()
+        CostTracker(settings, endpoint.price_provider, "llm_review").require_price()
 
 
 @lru_cache

@@ -16,11 +16,9 @@ from pydantic import ValidationError
 import evokernel
 from evokernel.core import paths
 from evokernel.core.backend import Backend
-from evokernel.core.records import Job, Outcome, Usage
+from evokernel.core.records import TRANSIENT_REASONS, Job, Outcome, Usage
 
 log = logging.getLogger(__name__)
-TRANSIENT_REASONS = ("timeout", "build_timeout", "memory", "killed", "crash", "exit")
-"""Reasons that may be due to the state of the machine and not to the candidate."""
 DATA_FOLDERS = {"__pycache__", "knowledge", "prompts", "samples", "selftest", "export"}
 """Folders of a backend that no outcome depends on."""
 

@@ -12,7 +12,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt
 from evokernel.reports import formatting, metrics, opportunities, tables
 from evokernel.reports.metrics import TaskResult
-from evokernel.reports.next_steps import task_steps, verify_step
+from evokernel.reports.next_steps import kernel_steps, task_steps
 from evokernel.reports.page import outcome_line, result_headline, result_notes
 from evokernel.web import diff, lineage, roofline, svg
 from evokernel.web.charts import Chart
@@ -207,7 +207,7 @@ def render_attempt(
         reevaluation=reevaluation,
         is_best=attempt is result.best,
         texts=read_texts(run_tail, attempt),
-        verify_step=verify_step(run_tail.run.config, attempt) if run_tail.run else None,
+        steps=kernel_steps(run_tail.run.config, attempt) if run_tail.run else [],
         opportunities=table.format_rows() if table else [],
         annotated_source=opportunities.annotate_source(files, attempt.outcome),
         roofline_image=roofline.draw_roofline(result.task, result, attempt.outcome),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 
+from evokernel.core.labels import format_attempt
 from evokernel.core.records import Attempt
 from evokernel.generators.template_search.decisions import Choice, Decision
 from evokernel.generators.template_search.evidence import Evidence, StageChoices, read_decisions
@@ -80,7 +81,7 @@ class DecisionSearch:
         stages = read_decisions(start.candidate.code, hints)
         if self.random.random() < UNIFORM:
             return self.complete(lambda group: {}), "sampled anew, to explore"
-        reason = f"refined {start.id}" + (f", bound by {profile.bottleneck}" if profile and profile.bottleneck else "")
+        reason = f"refined {format_attempt(start.id)}" + (f", bound by {profile.bottleneck}" if profile and profile.bottleneck else "")
         start_gain = next((e.gain for e in evidence if e.is_feasible and e.stages == stages), 0.0)
         families = {stage.pattern.family for plan in self.space.plans.values() for stage in plan.stages}
         faster = [e for e in evidence if e.is_feasible and e.gain > start_gain + MIN_LEAD and families & {family for family, _ in e.stages}]
