@@ -39,7 +39,7 @@ def make_run(args: argparse.Namespace) -> ArmRun:
     has_no_baseline = args.backend == "pallas" and not args.refine
     settings = {
         "backend": {"name": args.backend, **({"baseline": False} if has_no_baseline else {})},  # XLA may take minutes for one operator
-        "generator": "template_search",
+        "generator": {"name": "template_search", "prior": "expert"},  # as users run it
         "policy": args.policy,
         "budget": args.budget,
         "workers": args.workers,

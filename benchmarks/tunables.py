@@ -94,7 +94,7 @@ def run_backend(args: argparse.Namespace, backend: str, tasks: Sequence[str]) ->
         seeds=args.seeds,
         settings={
             "backend": backend,
-            "generator": "template_search",
+            "generator": {"name": "template_search", "prior": "expert"},  # as users run it
             "size": args.size,
             "budget": args.attempts,
             "workers": args.workers,

@@ -165,6 +165,10 @@ COMPOSED = {
     ),
     "masked exponentials are zero": forward("x", "torch.softmax(x.masked_fill(x < 0, float('-inf')), -1)", MATRIX),
     "logarithm of zero": forward("x", "torch.softmax(x + torch.log((x > 0).float()), -1)", MATRIX),
+    "slices read in place": forward(
+        "x, y", "x[:, 3:A, 1:] * y[2:3] + x[:, :-3, :-1].softmax(-1)", "torch.randn(5, A, B), torch.randn(7, B - 1)"
+    ),
+    "halves of every row": forward("x", "F.silu(x[..., : B // 2]) * x[..., B // 2 : 2 * (B // 2)].mean(1, keepdim=True)", CUBE),
     "an input as output": forward("x", "(x.reshape(-1), x + 1)", MATRIX),
 }
 

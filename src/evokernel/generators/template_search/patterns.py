@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from evokernel.generators.template_search.graph import (
@@ -37,10 +37,14 @@ class Axis:
 
 @dataclass(frozen=True)
 class Operand:
-    """A leaf or an index that is read, and the loops along which it changes."""
+    """A leaf, a slice of a leaf or an index that is read, and the loops along which it changes."""
 
     node: Node
     present: tuple[bool, ...]
+    offset: Num = field(default_factory=lambda: Num.of(0))
+    """Of a slice: where it begins in its leaf."""
+    strides: tuple[Num, ...] = ()
+    """Of a slice: the distance in its leaf between two steps of each loop."""
 
     @property
     def is_full(self) -> bool:
@@ -83,7 +87,7 @@ class KernelPattern:
 def match_pattern(root: Node) -> KernelPattern:
     """The pattern of a graph by its nodes that are not elementwise; raises UnsupportedPattern if no kernel family covers them."""
     nodes = walk(root)
-    main = [n for n in nodes if not n.is_elementwise and not n.is_input]
+    main = [n for n in nodes if not n.is_elementwise and not n.is_input and (n == root or not is_sliced_leaf(n))]
     kinds = {n.op for n in main}
     if not any(n.op in ("leaf", "index") for n in nodes):
         raise UnsupportedPattern("an output that depends on no tensor")
@@ -113,8 +117,22 @@ def match_fused(root: Node) -> KernelPattern:
 
 
 def find_operands(root: Node, exclude: Sequence[Node] = ()) -> list[Node]:
-    """The distinct tensors and positions that a graph reads, in order of appearance."""
-    return [n for n in walk(root) if n.op in ("leaf", "index") and n not in exclude]
+    """The distinct tensors, slices of tensors and positions that a graph reads, in order of appearance."""
+    nodes = walk(root)
+    direct = {root, *(arg for node in nodes if not is_sliced_leaf(node) for arg in node.args)}
+    return [n for n in nodes if (n.op in ("leaf", "index") or is_sliced_leaf(n)) and n in direct and n not in exclude]
+
+
+def is_sliced_leaf(node: Node) -> bool:
+    """Whether a node is a part of a tensor in memory whose rows are contiguous, which loops can read in place."""
+    return node.op == "slice" and node.args[0].op == "leaf" and node.nums[1].is_one
+
+
+def locate_slice(node: Node, missing: int, groups: Sequence[Sequence[int]]) -> tuple[Num, tuple[Num, ...]]:
+    """Where a slice begins in its leaf, and the distance between two steps of loops over these axes; `missing` axes are prepended."""
+    sizes, axis = node.args[0].shape, node.dims[0]
+    strides = tuple(multiply_nums(sizes[max(0, members[-1] - missing + 1) :]) for members in groups)
+    return calculate("mul", node.nums[0], multiply_nums(sizes[axis + 1 :])), strides
 
 
 def build_loops(shape: Shape, tensors: Sequence[Node], reduced: Sequence[int] = ()) -> tuple[tuple[Axis, ...], tuple[Operand, ...]]:
@@ -126,12 +144,17 @@ def build_loops(shape: Shape, tensors: Sequence[Node], reduced: Sequence[int] = 
     if any(not n.is_one and not n.is_same(shape[i]) for sizes in full for i, n in enumerate(sizes)):
         raise UnsupportedPattern("tensors that do not broadcast to the iteration space")
     nontrivial = [i for i in range(rank) if not shape[i].is_one]
-    patterns = [(i in reduced, tuple(not sizes[i].is_one for sizes in full)) for i in nontrivial]
+    # A loop over neighbouring axes of a slice may begin at the axis that is cut, but not before it.
+    cuts = [rank - len(x.shape) + x.dims[0] for x in tensors if is_sliced_leaf(x)]
+    patterns = [(i in reduced, tuple(not sizes[i].is_one for sizes in full), tuple(i >= cut for cut in cuts)) for i in nontrivial]
     groups = [(pattern, [nontrivial[j] for j, _ in part]) for pattern, part in groupby(enumerate(patterns), key=lambda p: p[1])]
     # An index follows exactly one axis.
     axes = tuple(Axis(multiply_nums([shape[i] for i in members]), pattern[0]) for pattern, members in groups)
-    operands = tuple(Operand(x, tuple(pattern[1][j] for pattern, _ in groups)) for j, x in enumerate(tensors))
-    return axes, operands
+    operands = []
+    for j, x in enumerate(tensors):
+        place = locate_slice(x, rank - len(x.shape), [members for _, members in groups]) if is_sliced_leaf(x) else ()
+        operands.append(Operand(x, tuple(pattern[1][j] for pattern, _ in groups), *place))
+    return axes, tuple(operands)
 
 
 def gather_operands(pattern: KernelPattern) -> tuple[Node, Node]:

@@ -185,6 +185,8 @@ class StagePlanner:
             return False
         if not any(n.op == "leaf" for n in walk(node)):
             return True  # positions and numbers alone do not need a stage
+        if node.op == "slice" and self.fuse == "all":
+            return True  # a part of a tensor in memory is read in place, by every stage that needs it
         if not self.users[node] <= region:
             return False
         if node.op == "permute" or self.fuse in ("all", "whole"):

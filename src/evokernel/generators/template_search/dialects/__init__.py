@@ -41,6 +41,10 @@ class TemplateChoice:
     def __init__(self, choice: Choice) -> None:
         self.choice = dict(choice)
 
+    def with_options(self, **options: str) -> TemplateChoice:
+        """The same choice with other options for some decisions."""
+        return TemplateChoice({**self.choice, **options})
+
     def __getattr__(self, name: str) -> str:
         """The option of a decision."""
         if name.startswith("__"):
@@ -71,6 +75,8 @@ class Dialect:
     """The option of a decision that suits a stage's sizes, given earlier choices; empty if the prior's option for any size is as good."""
     prefers_fused: Callable[[KernelPattern], bool] = lambda pattern: False
     """Whether the template `fused` suits a pattern better than the pattern's own template."""
+    families_with_slices: frozenset[str] = frozenset()
+    """Kernel families whose loops can read slices of tensors in place."""
     keeps_blank_lines: bool = False
     """Whether blank lines of the templates are kept, several in a row as one."""
 
@@ -94,6 +100,8 @@ class Dialect:
         """A pattern in the terms of its template; raises UnsupportedPattern if there is no template for it."""
         if pattern.family not in self.templates:
             raise UnsupportedPattern(f"a {pattern.family} kernel")
+        if pattern.family not in self.families_with_slices and any(operand.node.op == "slice" for operand in pattern.operands):
+            raise UnsupportedPattern("a slice inside other steps")
         return self.templates[pattern.family].describe(pattern)
 
     def render_kernel(

@@ -84,4 +84,5 @@ dialect = Dialect(
     build_kernel_variables=build_kernel_variables,
     build_stage_variables=build_stage_variables,
     kernel_decisions=(MEMORY,),
+    families_with_slices=frozenset({"map", "reduce", "row"}),
 )

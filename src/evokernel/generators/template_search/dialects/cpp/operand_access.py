@@ -30,6 +30,8 @@ class OperandRead:
     """The offset where the innermost loop starts to read; of a position, the variable of its loop."""
     element_text: str
     """The text of one element, from the variables of all loops."""
+    numbers: tuple[StageArgument, ...] = ()
+    """Of a slice: its offset and strides."""
 
     @property
     def start(self) -> str:
@@ -79,10 +81,28 @@ def plan_reads(operands: Sequence[Operand]) -> tuple[OperandRead, ...]:
             continue
         if node.dtype not in CONVERTED:
             raise UnsupportedPattern(f"{node.dtype} tensors")
+        if operand.strides:
+            reads.append(read_slice(f"x{i}", operand, loops))
+            continue
         outside = flat_index([g for g in loops if g != last])
         at = f"{outside} * n{last}" if inner and outside != "0" else outside
         reads.append(OperandRead(node, f"x{i}", ELEMENTS[node.dtype], inner, at, f"float(x{i}[{flat_index(loops)}])"))
     return tuple(reads)
+
+
+def read_slice(name: str, operand: Operand, loops: Sequence[int]) -> OperandRead:
+    """How loops read a slice in place: from its offset, with the strides of its leaf."""
+    last = len(operand.present) - 1
+    if last in loops and not operand.strides[last].is_one:
+        raise UnsupportedPattern("a slice whose elements are not contiguous")
+    outer = [g for g in loops if g != last]
+    at = " + ".join([f"{name}_offset", *(f"i{g} * {name}_stride{g}" for g in outer)])
+    element = f"{at} + i{last}" if last in loops else at
+    numbers = (
+        StageArgument(f"{name}_offset", operand.offset),
+        *(StageArgument(f"{name}_stride{g}", operand.strides[g]) for g in outer),
+    )
+    return OperandRead(operand.node, name, ELEMENTS[operand.node.dtype], last in loops, at, f"float({name}[{element}])", numbers)
 
 
 def make_argument(read: OperandRead) -> CallArgument:
@@ -94,7 +114,8 @@ def make_argument(read: OperandRead) -> CallArgument:
 
 def tensor_arguments(reads: Sequence[OperandRead]) -> tuple[StageArgument, ...]:
     """The tensors among the operands, as arguments of a stage."""
-    return tuple(StageArgument(r.name, r.node) for r in reads if r.kind)
+    tensors = (StageArgument(r.name, r.node.args[0] if r.numbers else r.node) for r in reads if r.kind)
+    return (*tensors, *(number for r in reads for number in r.numbers))
 
 
 def precision_variables(root: Node) -> dict[str, object]:
