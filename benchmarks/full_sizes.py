@@ -2,10 +2,10 @@
 
     python benchmarks/full_sizes.py --backend pallas --tasks starter,level1,level2 [--every 1] [--out FOLDER]
 
-The templates of `template_search` write a kernel for each task, with options that are usually correct. It is verified twice, the second
-time with another seed and a comment more, so that nothing but the baseline and the traces of the reference is cached, as in the later
-attempts of a run. `--every 3` takes every third task. Memory is the largest sum over the worker and its processes, with shared pages
-counted once. Writes full_sizes.json after each task, and the same command continues.
+The templates of `template_search` write a kernel for each task, with the options that its prior names to try first. It is verified
+twice, the second time with another seed and a comment more, so that nothing but the baseline and the traces of the reference is cached,
+as in the later attempts of a run. `--every 3` takes every third task. Memory is the largest sum over the worker and its processes, with
+shared pages counted once. Writes full_sizes.json after each task, and the same command continues.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import statistics
 import threading
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from evokernel.app import factory
@@ -26,25 +27,16 @@ from evokernel.core.protocols import Executor
 from evokernel.core.records import Candidate, Outcome, Task
 from evokernel.engine.jobs import make_job
 from evokernel.generators.template_search.decisions import Choice
+from evokernel.generators.template_search.dialects import get_dialect
 from evokernel.generators.template_search.graph import UnsupportedPattern
-from evokernel.generators.template_search.search_space import DecisionGroup, KernelDecisions, build_search_space
+from evokernel.generators.template_search.option_model import OptionModel
+from evokernel.generators.template_search.prior import get_prior
+from evokernel.generators.template_search.search import DecisionSearch
+from evokernel.generators.template_search.search_space import DecisionGroup, build_search_space
 from evokernel.tasks.loader import TaskFile, find_task_files
 
 POLL_S = 0.3
 Preferences = dict[str, tuple[str, ...]]
-PREFERENCES: dict[str, Preferences] = {
-    "pallas": {
-        "rows": ("64", "128", "8"), "cols": ("256", "128", "512"), "chunk": ("512", "256"), "lanes": ("128",), "width": ("512",),
-        "edge": ("clip", "mask"), "fill": ("pad",), "mask": ("iota",), "limit": ("64",), "precision": ("highest",), "algorithm": ("whole",),
-        "channels": ("128", "16"), "span": ("256",), "batch": ("1",), "images": ("1",), "buffers": ("2",), "semantics": ("arbitrary",),
-    },
-    "ascendc": {
-        "blocks": ("cores",), "staging": ("queue",), "depth": ("2",), "release": ("free",), "tail": ("pad",), "share": ("even",),
-        "tile": ("4096",), "temps": ("reuse",), "store": ("copy",), "split": ("partials",), "edge": ("tail",), "shift": ("max", "serial"),
-        "unit": ("cube",), "reduce": ("level",), "rows": ("fill",), "part": ("128",), "through": ("bind",),
-    },
-}  # fmt: skip
-"""Options that are correct at most sizes; `template_search` itself has to learn them."""
 VARIANTS: dict[str, tuple[Preferences, ...]] = {
     "pallas": (
         {},
@@ -58,7 +50,7 @@ VARIANTS: dict[str, tuple[Preferences, ...]] = {
         {"unit": ("vector",), "tile": ("2048",), "reduce": ("halves",)}, {"unit": ("vector",), "tile": ("512",), "staging": ("barrier",)},
     ),
 }  # fmt: skip
-"""Changes of these preferences, tried in order until a kernel is correct."""
+"""Options in place of those that the prior names to try first; tried in order until a kernel is correct."""
 
 
 class MemoryMonitor(threading.Thread):
@@ -131,21 +123,16 @@ def add_comment(candidate: Candidate) -> Candidate:
 
 
 def write_kernel(task: Task, backend: str, variant: Preferences) -> Candidate:
-    """Return a kernel from the templates, with the preferred option of each decision, or else its first one."""
-    preferences = {**PREFERENCES[backend], **variant}
+    """Return a kernel from the templates: the options to try first, with those of a variant in their place."""
+    dialect, space = get_dialect(backend), build_search_space(task, backend)
+    search = DecisionSearch(space, OptionModel([]), Random(0), 1.0, get_prior("expert", dialect.folder))
 
     def choose_options(group: DecisionGroup) -> Choice:
-        choice: dict[str, str] = {}
-        for decision in group.decisions:
-            if decision.name not in choice and decision.when(choice):
-                preferred = [option for option in preferences.get(decision.name, ()) if option in decision.options]
-                choice[decision.name] = (preferred or decision.options)[0]
-        return choice
+        options = {(d.name, o) for d in group.decisions for o in d.options}
+        preferred = {name: [o for o in names if (name, o) in options] for name, names in variant.items()}
+        return {name: names[0] for name, names in preferred.items() if names}
 
-    space = build_search_space(task, backend)
-    kernel = choose_options(space.kernel_decisions())
-    stages = tuple((group.family, choose_options(group)) for group in space.stage_decisions(kernel))
-    source = space.render_kernel(KernelDecisions(kernel, stages))
+    source = space.render_kernel(search.complete(choose_options, prefers_start=True))
     return Candidate(backend=backend, files={make_plugin("backend", backend).file_name: source})
 
 
@@ -192,7 +179,7 @@ def summarize(rows: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backend", choices=tuple(PREFERENCES), default="pallas")
+    parser.add_argument("--backend", choices=tuple(VARIANTS), default="pallas")
     parser.add_argument("--tasks", default="starter")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--set", action="append", default=[])

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 STUB = """#!/usr/bin/env bash
 echo "$(basename "$0") $*" >>calls.log
+case "$*" in *"pip config list"*) for _ in $(seq 2000); do echo "${PIP_FIND_LINKS:+:env:.find-links=$PIP_FIND_LINKS}"; done ;; esac
 case "$*" in *"pip install"*) [ ! -e pip-fails ] || { echo "no matching distribution"; exit 1; } ;; esac
 """
 
@@ -28,10 +30,10 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def call_dev(checkout: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+def call_dev(checkout: Path, *words: str, find_links: str = "/nowhere") -> tuple[subprocess.CompletedProcess[str], list[str]]:
     """Run the script; return its result and the calls that it made."""
     (checkout / "calls.log").write_text("")
-    environment = {**os.environ, "PIP_FIND_LINKS": "/nowhere"}
+    environment = {**os.environ, "PIP_FIND_LINKS": find_links, "PATH": f"{os.path.dirname(sys.executable)}:/usr/bin:/bin"}
     result = subprocess.run(["bash", "dev", *words], cwd=checkout, capture_output=True, text=True, env=environment, timeout=60)
     return result, (checkout / "calls.log").read_text().splitlines()
 
@@ -75,3 +77,11 @@ def test_failed_setup_shows_the_log_and_is_tried_again(checkout):
     assert "evokernel run" not in calls
     (checkout / "pip-fails").unlink()
     assert "evokernel run" in call_dev(checkout, "run")[1]
+
+
+@pytest.mark.toolchain
+@pytest.mark.skipif(bool(sys.platform != "linux" or shutil.which("nvidia-smi")), reason="for Linux without an NVIDIA GPU")
+def test_torch_comes_without_cuda_unless_pip_has_an_index_of_its_own(checkout):
+    assert not any("--extra-index-url" in call for call in call_dev(checkout, "run")[1])
+    (checkout / "constraints.txt").write_text("click==8.5.1\n")
+    assert any("--extra-index-url https://download.pytorch.org/whl/cpu" in call for call in call_dev(checkout, "run", find_links="")[1])

@@ -2,12 +2,15 @@
 
 import io
 import time
+from pathlib import Path
 
+import pytest
 import sample_run
 from rich.console import Console
 
 from evokernel.cli.heartbeat import Heartbeat
 from evokernel.cli.live_display import LiveDisplay
+from evokernel.cli.next_steps import list_next_steps
 from evokernel.cli.progress import PlainDisplay, Progress, describe_outcome
 from evokernel.core.config import RunConfig
 
@@ -139,3 +142,23 @@ def test_total_shrinks_when_a_task_ends_early() -> None:
     )
     progress.add_attempt(refinement)
     assert progress.total_attempts == 12
+
+
+def test_next_steps_are_three_commands_as_the_user_types_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVOKERNEL_COMMAND", raising=False)
+    steps = [command for _, command in list_next_steps(Path("runs/one"), "template_search", has_kernels=True)]
+    assert steps[:2] == ["evokernel web runs/one --open", "evokernel export runs/one --out kernels"]
+    assert steps[2].startswith("evokernel run --generator llm")
+    monkeypatch.setenv("EVOKERNEL_COMMAND", "./dev exec evokernel")
+    labels, commands = zip(*list_next_steps(Path("runs/one"), "llm", has_kernels=False))
+    assert commands == ("./dev exec evokernel web runs/one --open", "./dev exec evokernel resume runs/one --budget N")
+    assert "use the kernels" not in labels
+
+
+def test_reused_outcome_names_the_attempt_that_was_verified() -> None:
+    tasks, _ = sample_run.make_sample()
+    progress = Progress(tasks, RunConfig())
+    outcome = sample_run.estimated_outcome(50.0).model_copy(update={"reused_from": f"{tasks[0].id}/1"})
+    attempt = sample_run.make_attempt(tasks[0], 2, outcome)
+    text = describe_outcome(attempt, progress.add_attempt(attempt))
+    assert text.endswith(f"; same kernel as {tasks[0].id} attempt 2, not verified again")

@@ -76,6 +76,8 @@ def test_first_draft_takes_the_options_to_try_first(backend):
         ("starter/softmax", "row", {"algorithm": "whole", "rows": "128"}),
         ("starter/matmul", "matmul", {"left": "mk", "right": "kn", "rows": "128", "cols": "256", "chunk": "all"}),
         ("starter/linear_gelu", "matmul", {"right": "nk"}),
+        ("starter/batched_matmul", "matmul", {"right": "nk", "rows": "all"}),
+        ("starter/argmax", "argreduce", {"turn": "yes"}),
     ],
 )
 def test_blocks_of_the_first_draft_follow_from_the_sizes(task, family, expected):

@@ -1,19 +1,24 @@
 """Exported kernels are self-contained: they build, run and match their reference in a process without this package."""
 
+import ast
 import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sample_export
 import sample_run
+import torch
 
 from evokernel.core.errors import UserError
-from evokernel.core.plugins import make_plugin
+from evokernel.core.plugins import find_plugin, make_plugin, plugin_folder
 from evokernel.core.records import Candidate
 from evokernel.core.run import Run
+from evokernel.reports import torch_operator
 from evokernel.reports.export import export_kernels
+from evokernel.reports.operator_spec import make_operator_spec
 from evokernel.tasks.loader import load_tasks
 
 TASK = """
@@ -233,10 +238,55 @@ def test_only_kernels_faster_than_their_best_baseline_are_exported(tmp_path: Pat
     export = export_kernels(run, run.attempts(), tmp_path / "out")
     assert [path.parent.name for path in (tmp_path / "out").rglob("provenance.json")] == ["made_fast"], "earlier kernels are removed"
     assert [one.task for one in export.omitted] == ["made/slow", "made/equal", "made/untimed", "made/beaten"]
-    assert "made/equal (1.01× faster than PyTorch eager, which is within the noise)" in export.describe_omitted()
+    assert "made/slow (6.00× slower), made/equal (within the noise)" in export.describe_omitted()
     assert "made/untimed (no baseline was timed)" in export.describe_omitted()
-    with pytest.raises(UserError, match=r"none of the 1 correct kernel is faster than its best baseline: made/slow .*--all"):
+    with pytest.raises(UserError, match=r"no correct kernel is faster than its best baseline: made/slow \(6.00× slower\).*--all"):
         export_kernels(run, run.attempts(), tmp_path / "out", only="slow")
+
+
+@pytest.mark.parametrize("backend", ["ascendc", "cpp", "cuda", "pallas", "triton"])
+def test_every_backend_exports_the_functions_that_the_operator_calls(backend: str, tmp_path: Path) -> None:
+    samples, file = plugin_folder("backend", backend) / "samples", find_plugin("backend", backend).file_name
+    candidate_files = {file: (samples / "good" / file).read_text()}
+    kernel = sample_export.export_kernel(tmp_path, samples / "task.py", backend, candidate_files)
+    tree = ast.parse((kernel.folder / "kernel_call.py").read_text())
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assigned = {target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets if isinstance(target, ast.Name)}
+    assert {"unavailable_reason", "prepare", "call"} <= defined
+    assert {"DEVICE", "IS_SLOW"} <= assigned
+    assert {"operator.json", "provenance.json", "test_kernel.py"} <= {path.name for path in kernel.folder.iterdir()}
+    assert f'name = "evokernel-{backend}"' in (tmp_path / "out" / "pyproject.toml").read_text()
+
+
+def test_sizes_that_only_change_together_share_a_symbol(tmp_path: Path) -> None:
+    source = TASK.replace("torch.randn(width)", "torch.randn(2 * width)", 1).replace("x * self.weight", "x * self.weight[::2]")
+    (tmp_path / "twice.py").write_text(source)
+    [task] = load_tasks(str(tmp_path / "twice.py"))
+    spec = make_operator_spec(task, "twice", "cpp", "strict", is_single_size=False).record
+    assert [tensor["dims"] for tensor in spec["tensors"]] == [["ROWS", "COLS"], ["2*COLS"], ["COLS"]]
+    assert spec["sizes"] == {"ROWS": (1, 40), "COLS": (1, 33)}
+    single = make_operator_spec(task, "twice", "cpp", "strict", is_single_size=True)
+    assert [tensor["dims"] for tensor in single.record["tensors"]] == [[40, 33], [66], [33]]
+    assert single.references == {}
+
+
+def test_reference_that_needs_gradients_gets_its_output_shapes_from_symbols(tmp_path: Path) -> None:
+    [task] = load_tasks("starter/softmax:backward")
+    spec = make_operator_spec(task, "softmax_grad", "cpp", "strict", is_single_size=False)
+    assert spec.record["output_shapes"] == "symbols"
+    (tmp_path / "operator.json").write_text(json.dumps(spec.record))
+    (tmp_path / "reference.py").write_text(task.source)
+    kernel = SimpleNamespace(DEVICE="cpu", prepare=lambda: None, call=lambda tensors, numbers, outputs: outputs[0].fill_(1))
+    operator = torch_operator.TorchOperator(tmp_path, "evokernel_test", kernel)
+    x, grad = torch.randn(2, 5, 7)
+    assert torch.equal(operator.call(x, grad), torch.ones(5, 7))
+    torch_operator.configure(unsupported="reference")
+    try:
+        wide = operator.call(x.double(), grad.double())
+    finally:
+        torch_operator.configure(unsupported="error")
+    y = x.double().softmax(1)
+    torch.testing.assert_close(wide, y * (grad - (grad * y).sum(1, keepdim=True)))
 
 
 def test_unknown_task_is_refused_with_the_known_ones(run: Run, tmp_path: Path) -> None:

@@ -45,6 +45,12 @@ class SpeedComparison(NamedTuple):
         text = formatting.describe_speed(self.speedup, formatting.baseline_label([self.baseline]))
         return f"{text}, which is within the noise" if self.speed is Speed.NOT_FASTER else text
 
+    def describe_briefly(self) -> str:
+        """`6.00× slower`, `within the noise`, `no baseline was timed`."""
+        if self.speedup is None:
+            return "no baseline was timed"
+        return "within the noise" if self.speed is Speed.NOT_FASTER else formatting.format_speed(self.speedup)
+
 
 def compare_speed(outcome: Outcome | None) -> SpeedComparison:
     """Compare a kernel with the best of its baselines."""

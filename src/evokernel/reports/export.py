@@ -67,8 +67,8 @@ class ExportResult(NamedTuple):
 
     def describe_omitted(self) -> str:
         """One line that names the kernels which were left out and why; empty if none was."""
-        reasons = [f"{one.task} ({one.comparison.describe()})" for one in self.omitted]
-        return f"Left out because not faster than the best baseline: {', '.join(reasons)}. Export them with --all." if reasons else ""
+        reasons = list_reasons(self.omitted)
+        return f"Left out, not faster than the best baseline: {reasons}. Export them with --all." if reasons else ""
 
 
 class KernelExport(NamedTuple):
@@ -147,12 +147,15 @@ def explain_empty_export(run: Run, omitted: Sequence[OmittedKernel]) -> str:
     more_attempts = f"{program_name()} resume {run.folder} --budget N"
     if not omitted:
         return f"nothing to export: no kernel of {run.folder} passed all gates. Give it more attempts: {more_attempts}"
-    count = formatting.format_count(len(omitted), "correct kernel")
-    reasons = ", ".join(f"{one.task} ({one.comparison.describe()})" for one in omitted)
     return (
-        f"nothing to export: none of the {count} is faster than its best baseline: {reasons}. "
+        f"nothing to export: no correct kernel is faster than its best baseline: {list_reasons(omitted)}. "
         f"Export them with --all, or give the run more attempts: {more_attempts}"
     )
+
+
+def list_reasons(omitted: Sequence[OmittedKernel]) -> str:
+    """`starter/softmax (1.73× slower), starter/gelu (within the noise)`."""
+    return ", ".join(f"{one.task} ({one.comparison.describe_briefly()})" for one in omitted)
 
 
 def select_tasks(results: list[TaskResult], only: str) -> list[TaskResult]:

@@ -69,6 +69,11 @@ def make_operator_spec(task: Task, name: str, backend: str, protocol: str, is_si
     inputs = describe_tensors(symbols, [one.inputs for one in signatures], "input")
     params = describe_tensors(symbols, [one.params for one in signatures], "state")
     scalars = describe_scalars(symbols, signatures)
+    known = set(symbols.ranges)
+    outputs = describe_tensors(symbols, [one.outputs for one in signatures], "output")
+    is_inferable = can_infer_shapes(task, sizes.get("small", {}))
+    if not is_inferable and set(symbols.ranges) != known:  # sizes of outputs that follow from no argument
+        return make_operator_spec(task, name, backend, protocol, is_single_size=True)
     small = next((label for label in sizes if label == "small"), "bench")
     record = {
         "name": name,
@@ -77,8 +82,9 @@ def make_operator_spec(task: Task, name: str, backend: str, protocol: str, is_si
         **describe_structures(task, sizes[small]),
         "tensors": [*inputs, *params],
         "scalars": scalars,
-        "outputs": [{"name": tensor.name, "dtype": tensor.dtype} for tensor in task.signature.outputs],
-        "sizes": symbols.ranges,
+        "outputs": outputs,
+        "output_shapes": "reference" if is_inferable else "symbols",
+        "sizes": {symbol: symbols.ranges[symbol] for symbol in symbols.ranges if symbol in known},
         "tolerance": {"atol": task.atol, "rtol": task.rtol},
     }
     for tensor, path in zip(params, record.pop("paths"), strict=True):
@@ -110,6 +116,23 @@ def probe_signature(task: Task, overrides: Mapping[str, int]) -> Signature:
         return probe_size(task.source, task.id, overrides, with_values=False).signature
     except UserError:  # the reference needs values
         return probe_size(task.source, task.id, overrides, with_values=True).signature
+
+
+def can_infer_shapes(task: Task, overrides: Mapping[str, int]) -> bool:
+    """Whether the reference runs without values and without gradients, as inside an operator's fake implementation."""
+    import torch
+
+    from evokernel.reference.module import Reference
+
+    reference = Reference(task.source, task.id, overrides)
+    try:
+        with torch.device("meta"):
+            sample = reference.sample(0)
+            with torch.inference_mode():
+                reference.run(sample)
+    except UserError:
+        return False
+    return True
 
 
 def describe_tensors(symbols: Symbols, sized_tensors: Sequence[Sequence[Any]], role: str) -> list[dict[str, Any]]:

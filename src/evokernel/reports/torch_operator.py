@@ -11,6 +11,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -101,11 +102,12 @@ class TorchOperator:
         key = (*((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors), *numbers)
         outputs = self.remembered.get(key)
         if outputs is None:
-            if mismatch := self.find_mismatch(tensors, numbers):
+            sizes: dict[str, Any] = {}
+            if mismatch := self.find_mismatch(tensors, numbers, sizes):
                 self.raise_unless_reference(mismatch)
-                return pack([output.clone() for output in self.run_reference(tensors, numbers)])
+                return pack([output.clone() for output in self.run_reference_outside(tensors, numbers)])
             with FakeTensorMode() as mode:
-                fakes = self.infer_outputs([mode.from_tensor(tensor) for tensor in tensors], numbers)
+                fakes = self.infer_outputs([mode.from_tensor(tensor) for tensor in tensors], numbers, sizes)
             outputs = [(tuple(fake.shape), fake.dtype) for fake in fakes]
             if len(self.remembered) >= MAX_REMEMBERED_CALLS:
                 self.remembered.clear()
@@ -118,9 +120,10 @@ class TorchOperator:
     def run_fake(self, *arguments: Any) -> Any:
         """Return outputs without values, as compilers and exporters need them."""
         tensors, numbers = self.split(arguments)
-        if mismatch := self.find_mismatch(tensors, numbers):
+        sizes: dict[str, Any] = {}
+        if mismatch := self.find_mismatch(tensors, numbers, sizes):
             self.raise_unless_reference(mismatch)
-        fakes = self.infer_outputs(tensors, numbers)
+        fakes = self.infer_outputs(tensors, numbers, sizes)
         return pack([torch.empty(fake.shape, dtype=fake.dtype, device=fake.device) for fake in fakes])
 
     def differentiate(self, context: Any, *grads: Any) -> tuple[Any, ...]:
@@ -167,17 +170,16 @@ class TorchOperator:
         count = len(self.tensors)
         return list(arguments[:count]), list(arguments[count:])
 
-    def find_mismatch(self, tensors: Sequence[torch.Tensor], numbers: Sequence[Any]) -> str:
-        """Return how a call differs from what was verified; an empty text if it does not."""
+    def find_mismatch(self, tensors: Sequence[torch.Tensor], numbers: Sequence[Any], sizes: dict[str, Any]) -> str:
+        """Return how a call differs from what was verified; an empty text if it does not. Adds the values of symbols to `sizes`."""
         for tensor, verified in zip(tensors, self.tensors):
             name, dtype, rank = verified["name"], str(tensor.dtype).removeprefix("torch."), len(verified["dims"])
-            if tensor.device.type != self.kernel.DEVICE:
+            if tensor.device.type not in (self.kernel.DEVICE, "meta"):
                 return f"{name} is on device {tensor.device.type}, but the kernel takes {self.kernel.DEVICE} tensors"
             if dtype != verified["dtype"]:
                 return f"{name} is {dtype}, but the kernel was verified with {verified['dtype']}"
             if tensor.dim() != rank:
                 return f"{name} has {tensor.dim()} dimensions, but the kernel was verified with {rank}"
-        sizes: dict[str, Any] = {}
         for tensor, verified in zip(tensors, self.tensors):
             for axis, dimension in enumerate(verified["dims"]):
                 if mismatch := self.find_size_mismatch(f"size {axis} of {verified['name']}", tensor.shape[axis], dimension, sizes):
@@ -219,13 +221,26 @@ class TorchOperator:
 
     # The reference.
 
-    def infer_outputs(self, tensors: Sequence[torch.Tensor], numbers: Sequence[Any]) -> list[torch.Tensor]:
-        """Run the reference on fake tensors; raise UnverifiedCallError if it refuses them."""
+    def infer_outputs(self, tensors: Sequence[torch.Tensor], numbers: Sequence[Any], sizes: Mapping[str, Any]) -> list[torch.Tensor]:
+        """Run the reference on fake tensors; raise UnverifiedCallError if it refuses them.
+
+        A reference that needs values or gradients cannot run on them: the sizes of its outputs follow from the symbols.
+        """
+        if self.spec["output_shapes"] == "symbols":
+            shapes = [[resolve_dimension(dimension, sizes) for dimension in output["dims"]] for output in self.outputs]
+            return [tensors[0].new_empty(shape, dtype=getattr(torch, one["dtype"])) for shape, one in zip(shapes, self.outputs)]
         try:
             return self.run_reference(tensors, numbers)
         except (RuntimeError, ValueError, IndexError) as error:
-            shapes = ", ".join(f"{spec['name']} {list(tensor.shape)}" for tensor, spec in zip(tensors, self.tensors))
-            raise UnverifiedCallError(f"{self.label}: the PyTorch reference refuses {shapes}: {error}") from error
+            shapes_text = ", ".join(f"{spec['name']} {list(tensor.shape)}" for tensor, spec in zip(tensors, self.tensors))
+            raise UnverifiedCallError(f"{self.label}: the PyTorch reference refuses {shapes_text}: {error}") from error
+
+    def run_reference_outside(self, tensors: Sequence[torch.Tensor], numbers: Sequence[Any]) -> list[torch.Tensor]:
+        """Run the reference as if outside of the operator, inside which PyTorch records no gradients: some references need them."""
+        if self.spec["output_shapes"] == "reference":
+            return self.run_reference(tensors, numbers)
+        with ThreadPoolExecutor(1) as pool:  # a new thread has none of the operator's dispatch state
+            return pool.submit(self.run_reference, tensors, numbers).result()
 
     def run_reference(self, tensors: Sequence[torch.Tensor], numbers: Sequence[Any]) -> list[torch.Tensor]:
         """Compute the outputs with the PyTorch reference, on these parameters."""
@@ -385,6 +400,16 @@ def fill(structure: Any, tensors: Iterator[Any], numbers: Iterator[Any], constan
         named_type = getattr(types, structure["type"], None) or getattr(torch.return_types, structure["type"], None)
         return tuple(items) if named_type is None else named_type(*items) if hasattr(named_type, "_make") else named_type(items)
     return tuple(items) if "tuple" in structure else items
+
+
+def resolve_dimension(dimension: int | str, sizes: Mapping[str, Any]) -> Any:
+    """Return the size that a constant or a symbol such as `2*ROWS` has in a call."""
+    if isinstance(dimension, int):
+        return dimension
+    factor, _, symbol = dimension.rpartition("*")
+    if symbol not in sizes:
+        raise UnverifiedCallError(f"the size {symbol} of an output is unknown for a call that was not verified")
+    return int(factor or 1) * sizes[symbol]
 
 
 def pack(outputs: Sequence[torch.Tensor]) -> Any:

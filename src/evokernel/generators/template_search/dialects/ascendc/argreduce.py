@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
-from evokernel.generators.template_search.dialects.ascendc.common_decisions import ALGORITHM, COMMON, ROWS, multiply_extents
+from evokernel.generators.template_search.dialects.ascendc.common_decisions import (
+    ALGORITHM,
+    ALGORITHM_LONG,
+    COMMON,
+    PREFETCH,
+    ROWS,
+    multiply_extents,
+)
 from evokernel.generators.template_search.dialects.loop_text import extent_arguments
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
 from evokernel.generators.template_search.patterns import KernelPattern
+
+MAX_ROW = 15000
+"""Elements up to which a complete row fits into every buffer."""
 
 
 def describe(pattern: KernelPattern) -> PatternDescription:
@@ -23,15 +33,16 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         "rows": multiply_extents(range(last)), "last": last, "call": "ReduceMax" if is_max else "ReduceMin", "sign": ">" if is_max else "<",
         "start": "-INF" if is_max else "INF", "step": 2 if pattern.root.dtype == "int64" else 1,
     }  # fmt: skip
-    return PatternDescription((StageArgument("x0", x), *extent_arguments(pattern.axes)), variables, frozenset({"rows"}))
+    traits = {"long"} if max(pattern.axes[last].extent.values) > MAX_ROW else {"rows", "tiled"}
+    return PatternDescription((StageArgument("x0", x), *extent_arguments(pattern.axes)), variables, frozenset(traits))
 
 
 template = KernelTemplate(
     decisions=(
-        ALGORITHM, ROWS,
+        ALGORITHM, ALGORITHM_LONG, ROWS,
         Decision("reduce", ("level", "scalar")),
         Decision("index", ("bits", "value"), one_of("reduce", "level")),
-        *COMMON,
+        *COMMON, PREFETCH,
     ),
     describe=describe,
 )  # fmt: skip

@@ -24,13 +24,14 @@ TILE = Decision("tile", ("512", "2048", "4096", "8192", "16384", "fit"))
 """Elements per buffer: a number, or as many as the buffers of the stage leave room for."""
 TAIL = Decision("tail", ("pad", "plain", "round"))
 """Copies whose length is not a multiple of 32 bytes: padded, truncated by the hardware, or rounded up."""
-PREFETCH = Decision(
-    "prefetch",
-    ("none", "ahead"),
-    lambda choice: is_unchunked(choice) and choice.get("staging") == "queue",
-    trait="tiled",
-    excluded_by="tight",
-)
+
+
+def can_prefetch(choice: Choice) -> bool:
+    """Whether a second buffer is free while the first is in use."""
+    return is_unchunked(choice) and choice.get("staging") == "queue" and choice.get("depth") != "1"
+
+
+PREFETCH = Decision("prefetch", ("none", "ahead"), can_prefetch, trait="tiled", excluded_by="tight")
 """Whether the copy of the next tile starts before the computation on the current one."""
 SHARE = Decision("share", ("even", "last", "floor"), excluded_by="flat")
 SHARE_FLAT = Decision("share", ("even", "aligned", "last", "floor"), trait="flat")

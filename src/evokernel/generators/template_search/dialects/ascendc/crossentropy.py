@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision
-from evokernel.generators.template_search.dialects.ascendc.common_decisions import COMMON, REDUCE, ROWS_ALWAYS, SPLIT
+from evokernel.generators.template_search.dialects.ascendc.common_decisions import COMMON, PREFETCH, REDUCE, ROWS_ALWAYS, SPLIT
 from evokernel.generators.template_search.dialects.ascendc.emit import reduction_lines
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
 from evokernel.generators.template_search.patterns import KernelPattern
+
+MAX_ROW = 11000
+"""Classes up to which a complete row fits into every buffer."""
 
 
 def describe(pattern: KernelPattern) -> PatternDescription:
@@ -17,14 +20,16 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         raise UnsupportedPattern(f"a cross entropy of {logits.dtype} with {classes.dtype} classes")
     rows, n = logits.shape
     arguments = (StageArgument("x0", logits), StageArgument("classes", classes), StageArgument("rows", rows), StageArgument("count", n))
-    variables = {
+    variables: dict[str, object] = {
         "mean": pattern.main_nodes[0].name == "mean",
         "step": 2 if classes.dtype == "int64" else 1,
         "fold": reduction_lines,
         "partials": True,
     }
-    return PatternDescription(arguments, variables, frozenset({"rows", "single", "reduce"}))
+    is_long = max(n.values) > MAX_ROW
+    variables["long"] = is_long
+    return PatternDescription(arguments, variables, frozenset({"single", "reduce", *(() if is_long else ("rows", "tiled"))}))
 
 
-template = KernelTemplate(decisions=(SPLIT, Decision("shift", ("max", "none")), REDUCE, ROWS_ALWAYS, *COMMON), describe=describe)
+template = KernelTemplate(decisions=(SPLIT, Decision("shift", ("max", "none")), REDUCE, ROWS_ALWAYS, *COMMON, PREFETCH), describe=describe)
 """`shift`: whether the maximum of a row is subtracted before the exponential."""

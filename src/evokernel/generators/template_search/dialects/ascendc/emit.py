@@ -375,7 +375,7 @@ def reduction_lines(kind: str, source: str, name: str, count: str, way: str) -> 
         return [f"{call}(one, {source}, work, {count});", f"float {name} = one.GetValue(0);"]
     last = {"Add": "WholeReduceSum", "Max": "WholeReduceMax", "Min": "WholeReduceMin"}
     begin = [f"Adds(work, {source}, 0.0f, {count});", f"uint32_t {name}n = {count};"]
-    halve = [f"while ({name}n > 64) {{", f"    const uint32_t half = ({name}n / 2 + 7) / 8 * 8;",
+    halve = [f"while ({name}n > 64) {{", f"    const uint32_t half = ({name}n + 15) / 16 * 8;",
              f"    {FOLDS[kind]}(work, work, work[half], {name}n - half);", f"    {name}n = half;", "}"]  # fmt: skip
     if kind == "prod":
         return [*begin, *halve, *reduction_lines(kind, "work", name, f"{name}n", "scalar")]

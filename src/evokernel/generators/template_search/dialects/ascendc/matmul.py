@@ -105,7 +105,7 @@ def epilogue_traits(after: Node, epilogue: Callable[[TemplateChoice | Choice], S
 ON_VECTORS = one_of("unit", "vector")
 PRODUCT_DECISIONS = (
         Decision("unit", ("vector", "cube")),
-        Decision("part", ("32", "64", "128", "256"), one_of("unit", "cube")),
+        Decision("part", ("32", "64", "128", "256", "fit"), one_of("unit", "cube")),
         Decision("edge", ("tail", "none"), one_of("unit", "cube")),
         Decision("block", ("1", "4", "8"), ON_VECTORS),
         Decision("columns", ("32", "64", "256", "1024"), ON_VECTORS),

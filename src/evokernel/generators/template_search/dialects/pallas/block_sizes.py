@@ -6,20 +6,28 @@ from collections.abc import Sequence
 from math import ceil, prod
 
 from evokernel.generators.template_search.decisions import Choice, Decision
-from evokernel.generators.template_search.dialects.pallas.fused import RowProgram, find_program, is_better_turned, is_stored_turned
-from evokernel.generators.template_search.graph import Num, UnsupportedPattern, element_count, pad_rank, walk
+from evokernel.generators.template_search.dialects.pallas.fused import (
+    BLOCK_BYTES,
+    FLOAT_BYTES,
+    LANES,
+    SUBLANES,
+    RowProgram,
+    find_program,
+    is_better_turned,
+    is_stored_turned,
+)
+from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, element_count, pad_rank, walk
 from evokernel.generators.template_search.patterns import KernelPattern
 from evokernel.generators.template_search.stage_planner import Stage
 
-LANES, SUBLANES, FLOAT_BYTES = 128, 8, 4
-BLOCK_BYTES = 1 << 20
-"""Largest block of one array."""
 LEAST_BYTES = 128 << 10
 """Blocks of fewer bytes do not hide the latency of copies: fewer steps are better."""
 ROW_BYTES = 1 << 19
 """Rows above this size come in chunks."""
 MOST_K = 2048
 """Longest sum of a product that one step computes."""
+LONG_SUM = 256
+"""From this length on, the tolerance of a sum admits products of two parts."""
 STEPS = 4
 """Grid steps that overlap copies with work."""
 
@@ -67,7 +75,7 @@ def row_sizes(pattern: KernelPattern) -> tuple[int, int]:
         return extent_of([a.extent for a in pattern.axes if not a.is_reduced]), extent_of(reduced)
     if len(pattern.axes) > 1:
         return extent_of([a.extent for a in pattern.axes[:-1]]), extent_of([pattern.axes[-1].extent])
-    shape = pattern.root.shape
+    shape = pattern.tensors[0].shape if pattern.family == "crossentropy" else pattern.root.shape
     return extent_of(shape[:-1]), extent_of(shape[-1:])
 
 
@@ -85,7 +93,8 @@ def fit_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> 
         cols = min(cols, 512)
     if choice.get("cols", "all") not in ("all", ""):
         cols = min(cols, int(choice["cols"]))
-    return largest_option(options, count_rows(rows, padded_bytes(cols)))
+    row_bytes = ceil(cols / SUBLANES) * SUBLANES * FLOAT_BYTES if choice.get("turn") == "yes" else padded_bytes(cols)
+    return largest_option(options, count_rows(rows, row_bytes))
 
 
 def fit_nest_rows(pattern: KernelPattern, options: Sequence[str]) -> str:
@@ -135,13 +144,13 @@ def product_sizes(pattern: KernelPattern) -> tuple[int, int, int]:
 
 
 def fit_left(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """The left factor as it is stored."""
-    return "mk" if pattern.in_order[0] else "km"
+    """The left factor as XLA stores it."""
+    return "mk" if pattern.in_order[0] != is_stored_turned(pattern.tensors[0].shape) else "km"
 
 
 def fit_right(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """The right factor as it is stored."""
-    return "kn" if pattern.in_order[1] else "nk"
+    """The right factor as XLA stores it."""
+    return "kn" if pattern.in_order[1] != is_stored_turned(pattern.tensors[1].shape) else "nk"
 
 
 def is_batched(pattern: KernelPattern) -> bool:
@@ -149,22 +158,29 @@ def is_batched(pattern: KernelPattern) -> bool:
     return len(pattern.tensors[1].shape) > 2
 
 
-def fit_product_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Rows of a product's block: all of a small matrix; otherwise at least two blocks, of 512 rows at most."""
-    m, _, k = product_sizes(pattern)
-    if is_batched(pattern):
-        return "all" if m <= 512 else "128"
-    least = SUBLANES * 4 if choice.get("left") == "mk" else LANES
+def product_block(pattern: KernelPattern) -> tuple[int, int]:
+    """Rows and columns of a product's block: those of the smaller factor complete, a part of the larger one's, within VMEM."""
+    m, n, k = product_sizes(pattern)
     most = 512 if min(k, MOST_K) * 512 * FLOAT_BYTES <= 2 * BLOCK_BYTES else 256
-    return largest_option(options, max(least, min(most, ceil(m / 2))))
+    if n > m:
+        return min(m, most), min(most, max(2 * LANES, ceil(n / STEPS)))
+    return min(most, max(LANES, ceil(m / STEPS))), min(n, most)
+
+
+def fit_product_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Rows of a product's block; all rows of the matrices of a batch if they are small."""
+    rows = extent_of([pattern.axes[1].extent])
+    if is_batched(pattern):
+        return "all" if rows <= 512 else "128"
+    return covering_option(options, product_block(pattern)[0], 512)
 
 
 def fit_product_cols(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Columns of a product's block."""
-    _, n, k = product_sizes(pattern)
+    """Columns of a product's block; all columns of the matrices of a batch if they are small."""
+    cols = extent_of([pattern.axes[2].extent])
     if is_batched(pattern):
-        return "all" if n <= 512 else "256"
-    return covering_option(options, n, 512 if min(k, MOST_K) * 512 * FLOAT_BYTES <= 2 * BLOCK_BYTES else 256)
+        return "all" if cols <= 512 else "256"
+    return covering_option(options, product_block(pattern)[1], 512)
 
 
 def fit_product_chunk(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
@@ -177,6 +193,11 @@ def fit_product_batch(pattern: KernelPattern, options: Sequence[str], choice: Ch
     m, n, k = product_sizes(pattern)
     matrix = max(m, k) * padded_bytes(max(n, k))
     return largest_option(options, max(1.0, min(BLOCK_BYTES / matrix, extent_of([pattern.axes[0].extent]) / 2, 8.0)))
+
+
+def fit_product_precision(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Three passes if sums are long enough for the tolerance, otherwise all bits."""
+    return "split" if product_sizes(pattern)[2] >= LONG_SUM else "thirds"
 
 
 def fit_product_loop(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
@@ -223,6 +244,22 @@ def fit_fused_rows(pattern: KernelPattern, options: Sequence[str], choice: Choic
     return largest_option(options, max(1.0, min(most, max(LEAST_BYTES / image, rows / STEPS))))
 
 
+def fit_fused_precision(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """All bits if sums are short or a softmax of a product amplifies its errors, otherwise three passes."""
+    if any(n.args[0].shape[-1].value < LONG_SUM for n in pattern.main_nodes if n.op == "matmul"):
+        return "thirds"
+    has_product: set[Node] = set()
+    has_softmax = False
+    exponentials: set[Node] = set()
+    for node in walk(pattern.root):
+        if node.op == "matmul" or any(arg in has_product for arg in node.args):
+            has_product.add(node)
+        if (node.op == "exp" and node in has_product) or any(arg in exponentials for arg in node.args):
+            exponentials.add(node)
+        has_softmax |= node.op == "reduce" and node in exponentials
+    return "thirds" if has_softmax else "split"
+
+
 def column_bytes(program: RowProgram) -> int:
     """Bytes of one row of the largest array if rows are in lanes."""
     widths = [extent_of(pad_rank(x.shape, program.rank)[-1:]) for x in program.arrays]
@@ -240,19 +277,22 @@ def prefers_fused(pattern: KernelPattern) -> bool:
     reduced = [i for n in pattern.main_nodes for i in n.dims if n.args[0].shape[i].value > 1]
     if len(set(reduced)) > 1:
         return True
+    if pattern.family == "map" and len(pattern.axes) > 1 and pattern.axes[-1].extent.value != pattern.root.shape[-1].value:
+        return True
     return pattern.family == "map" and program.rank - program.rows == 1 and is_better_turned(program)
 
 
 RULES = {
-    **{(family, "rows"): fit_rows for family in ("map", "row", "argreduce", "crossentropy")},
-    ("reduce", "rows"): fit_rows, ("map", "cols"): fit_map_cols,
+    **{(family, "rows"): fit_rows for family in ("map", "row", "reduce", "argreduce", "crossentropy", "scan")},
+    ("map", "cols"): fit_map_cols,
     ("reduce", "algorithm"): fit_reduction, ("row", "algorithm"): fit_reduction,
     ("reduce", "view"): fit_view, ("row", "view"): fit_view, ("reduce", "lanes"): fit_nest_lanes, ("row", "lanes"): fit_nest_lanes,
     ("reduce", "chunk"): fit_chunk, ("row", "chunk"): fit_chunk,
     ("matmul", "left"): fit_left, ("matmul", "right"): fit_right, ("matmul", "rows"): fit_product_rows,
     ("matmul", "cols"): fit_product_cols, ("matmul", "chunk"): fit_product_chunk, ("matmul", "batch"): fit_product_batch,
-    ("matmul", "loop"): fit_product_loop,
+    ("matmul", "loop"): fit_product_loop, ("matmul", "precision"): fit_product_precision,
     ("fused", "rows"): fit_fused_rows, ("fused", "turn"): fit_fused_turn,
+    ("fused", "precision"): fit_fused_precision,
     **{(family, "turn"): fit_turn for family in ("row", "reduce", "argreduce", "crossentropy")},
     ("attention", "rows"): fit_attention_rows, ("attention", "batch"): fit_attention_batch,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from math import ceil
+from math import ceil, prod
 
 from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.pallas.common_decisions import (
@@ -38,6 +38,8 @@ TOGETHER = "together"
 """The operator of a node that stands for several values."""
 STEPS = frozenset({"reduce", "matmul", "takealong"}) | MOVES
 LANES, SUBLANES, FLOAT_BYTES = 128, 8, 4
+BLOCK_BYTES = 1 << 20
+"""Largest block of one array."""
 ARRAY_BYTES, ALL_BYTES, WEIGHT_BYTES = 2 << 20, 12 << 20, 8 << 20
 """Limits of one array of a block of one row, of all arrays together, and of all weights."""
 
@@ -107,6 +109,12 @@ class RowProgram:
         sizes = [n.value for n in pad_rank(shape, self.rank)[self.rows :]]
         return matrix_bytes_of([SUBLANES, *sizes] if len(sizes) == 1 else sizes)
 
+    def count_blocks(self) -> float:
+        """Number of blocks at bench size if each has as many rows as a block can have."""
+        *outer, rows = ([self.full[i].value for i in group] for group in self.groups)
+        row_bytes = max(self.block_bytes(x.shape) for x in self.arrays) / (SUBLANES if self.rank - self.rows == 1 else 1)
+        return prod(n for group in outer for n in group) * ceil(prod(rows) * row_bytes / max(BLOCK_BYTES, row_bytes))
+
     def visit(self, node: Node) -> None:
         """Records a value that has the rows as its leading axes, and what it is computed from."""
         if node in self.visited:
@@ -165,17 +173,27 @@ def matrix_bytes_of(sizes: Sequence[float]) -> float:
 
 
 def find_program(root: Node) -> RowProgram:
-    """The program with most row axes, so that blocks can be small; without rows only if everything fits."""
+    """The program with fewest blocks; without rows only if there is no other.
+
+    Most row axes are best for products with weights, and if XLA stores rows in lanes.
+    """
     nodes = walk(root)
     rank = max(2, *(len(n.shape) for n in nodes))
     reason = UnsupportedPattern("steps without common rows")
-    sums = find_sums(root)
+    sums, programs = find_sums(root), list[RowProgram]()
     for rows in range(rank - 1, 0 if sums else -1, -1):
+        if rows == 0 and programs:
+            break
         try:
-            return RowProgram(root, rank, rows, sums)
+            programs.append(RowProgram(root, rank, rows, sums))
         except UnsupportedPattern as error:
             reason = error
-    raise reason
+    if not programs:
+        raise reason
+    first = programs[0]
+    if any(n.op == "matmul" for n in nodes) or (rank - first.rows == 1 and is_better_turned(first)):
+        return first
+    return min(programs, key=lambda program: program.count_blocks())
 
 
 def find_sums(root: Node) -> list[Node]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.pallas.common_decisions import (
     ACROSS,
+    EXACT,
     LANES,
     LIMIT,
     MASK,
-    PASSES,
     ROWS,
     SEMANTICS,
     is_unchunked,
@@ -49,7 +49,7 @@ template = KernelTemplate(
         Decision("chunk", ("128", "256", "512"), PRODUCTS, trait="rows"),
         Decision("chunk", ("64", "128", "512"), one_of("algorithm", "parts"), trait="strided"),
         Decision("shift", ("roll", "concatenate"), one_of("algorithm", "shift")),
-        PASSES._replace(when=one_of("algorithm", "triangle", "chunks", "parts")),
+        EXACT._replace(when=one_of("algorithm", "triangle", "chunks", "parts")),
         MASK, SEMANTICS._replace(when=is_unchunked), ACROSS, LIMIT,
     ),
     describe=describe,
