@@ -28,7 +28,10 @@ class ItemUse:
 
 
 def count_item_uses(results: Sequence[TaskResult]) -> list[ItemUse]:
-    """Return the uses of every item that a prompt showed: those behind most best kernels first, then those with the highest rewards."""
+    """Return the uses of every item that a prompt showed, those behind most best kernels first.
+
+    Items without a value come last: every prompt shows them, so they tell nothing.
+    """
     uses: dict[str, ItemUse] = {}
     for result in results:
         for attempt in result.attempts:
@@ -39,4 +42,4 @@ def count_item_uses(results: Sequence[TaskResult]) -> list[ItemUse]:
                 use.rewards.append(attempt.reward)
                 if attempt is result.best:
                     use.best_tasks.append(result.task.id)
-    return sorted(uses.values(), key=lambda use: (-len(use.best_tasks), -use.mean_reward, -use.shown, use.ref.id))
+    return sorted(uses.values(), key=lambda use: (use.ref.q is None, -len(use.best_tasks), -use.mean_reward, -use.shown, use.ref.id))
