@@ -25,7 +25,12 @@ def draw_odd_size(task: Task, random: Random) -> dict[str, int] | None:
     keys = sorted(key for key in {*held_out, *small} if len({size.get(key) for size in known_sizes}) > 1)
     random.shuffle(keys)
     overrides = dict(held_out)
-    if keys and random.randrange(UNIT_SIZE_ODDS) == 0 and is_usable_size(task, overrides | {keys[0]: 1}):
+    # A constant that works as 1 and not as another size is an axis that only broadcasts by accident.
+    if (
+        keys
+        and random.randrange(UNIT_SIZE_ODDS) == 0
+        and all(is_usable_size(task, overrides | {keys[0]: value}) for value in (1, (held_out.get(keys[0]) or small[keys[0]]) + 1))
+    ):
         overrides[keys.pop(0)] = 1
     for key in keys:
         middle = held_out.get(key) or small[key]
