@@ -123,7 +123,7 @@ def test_every_option_changes_the_code_somewhere(name):
     kernel_choice = {"fuse": "all"} if "all" in space.plans else {}
     first = space.stage_decisions(kernel_choice)[0]
     search = DecisionSearch(space, OptionModel([]), Random(0), 1.0)
-    samples = [DecisionSearch(space, OptionModel([]), Random(seed), 1.0).choose_options(first, {}) for seed in range(60)]
+    samples = [DecisionSearch(space, OptionModel([]), Random(seed), 1.0).choose_options(first, {}) for seed in range(400)]
     others = [(p.family, search.choose_options(p, {})) for p in space.stage_decisions(kernel_choice)[1:]]
 
     def text(choice):

@@ -1,5 +1,7 @@
 """Test cases of the strict protocol: the float64 reference, shared cases, structured inputs and hidden sizes."""
 
+from random import Random
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from evokernel.verify import cases as case_module
 from evokernel.verify.cases import Cases
 from evokernel.verify.compare import ExpectedOutput, ToleranceRule, ValueRange
 from evokernel.verify.input_distributions import change_one_element, classify_structure
+from evokernel.verify.odd_sizes import draw_odd_size
 from evokernel.verify.shared_buffers import NAN_GAP_BYTE, Arena
 
 HEAD = "import torch\nfrom torch import nn\nN = 40\n"
@@ -143,6 +146,21 @@ def test_odd_sizes_differ_between_factories(doubling):
     sizes = {factory.has_size("odd") and factory.size_overrides["odd"]["N"] for factory in factories}
     assert len(sizes) > 3
     assert all(size % 2 for size in sizes)
+
+
+def test_axis_that_would_broadcast_by_accident_is_not_made_one(tmp_path):
+    path = tmp_path / "gate.py"
+    inputs = "def get_inputs():\n    return [torch.randn(M, W), torch.randn(N, W)]\n"
+    path.write_text(HEAD + "M = 40\nW = 24\nclass Model(nn.Module):\n    def forward(self, x, y):\n        return x * y\n" + inputs)
+    (task,) = load_tasks(str(path))
+    sizes = [draw_odd_size(task, Random(seed)) or {} for seed in range(20)]
+    assert any(sizes)
+    assert not {1} & {size.get(name) for size in sizes for name in "MN"}
+    assert 1 in {size.get("W") for size in sizes}
+
+
+def test_an_axis_is_sometimes_made_one(doubling):
+    assert any(1 in (draw_odd_size(doubling, Random(seed)) or {}).values() for seed in range(20))
 
 
 def test_task_of_one_size_has_no_odd_size(tmp_path):
