@@ -72,7 +72,10 @@ def test_unreported_cost_is_not_zero(tmp_path):
     first, second = write_run(tmp_path / "a", [100.0] * 4, costs=None), write_run(tmp_path / "b", [50.0] * 4, costs=0.25)
     comparison = compare(first, second)
     assert comparison.pairs[0].cost_usd is None
-    assert [row[8] for row in runs_table(comparison).format_rows()] == ["not reported", "$2.0000"]
+    assert [row[8] for row in runs_table(comparison).format_rows()] == [
+        "price not known, 80 input and 160 output tokens",
+        "$2.0000",
+    ]
     assert pairs_table(comparison).format_rows()[0][-1] == "not reported"
     table = json.loads(json.dumps(comparison_json(comparison), allow_nan=False))
     assert [run["cost_usd"] for run in table["runs"]] == [None, 2.0]

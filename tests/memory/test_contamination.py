@@ -105,7 +105,7 @@ def test_copy_without_its_reference_is_matched_by_its_kernel(held_out):
 
 def test_kernels_of_different_operators_are_not_clones():
     """Kernels of one generator, which start alike; short kernels are not indexed."""
-    generator = make_plugin("generator", "template_search", backend="cpp")
+    generator = make_plugin("generator", "template_search", backend="cpp", prior="uniform")
     tasks = load_tasks("starter/gelu,starter/scale_shift,starter/layernorm,starter/rmsnorm,starter/matmul,starter/batched_matmul")
     codes = {task.id: generator.write(State(task=task), Context(stage=Stage.DRAFT)).candidate.code for task in tasks}
     ngrams = {id: kernel_ngrams(code) for id, code in codes.items()}

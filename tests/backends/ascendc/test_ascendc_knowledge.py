@@ -172,7 +172,7 @@ def test_broken_skeleton_violates_the_rule_of_its_card(tmp_path: Path, code: str
 BOUND = [
     ("", "", ""),
     ("E-OP-ARGS", "aclnnKernelCustom, x, out", "aclnnKernelCustom, x"),
-    ("model_src calls scaled, and the bind defines scale", '"scaled"', '"scale"'),
+    ("model_src calls scaled, but the binding defines only scale", '"scaled"', '"scale"'),
 ]
 
 

@@ -90,6 +90,7 @@ def test_installed_package_is_used_only_in_the_pinned_version(machine, monkeypat
         (machine / name).parent.mkdir(exist_ok=True)
         (machine / name).write_text(f"Name: libtpu\n{text}" if text else "")
     monkeypatch.syspath_prepend(machine)
+    monkeypatch.delitem(sys.modules, "libtpu", raising=False)
     assert libtpu.find_library() == (machine / "libtpu" / "libtpu.so" if fits else None)
 
 
