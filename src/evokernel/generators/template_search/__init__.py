@@ -35,8 +35,8 @@ MAX_DRAWS = 50
 class TemplateSearch:
     """Traces the reference, splits it into stages and chooses the options of each stage's template from the evidence shown."""
 
-    run_defaults: ClassVar[dict[str, object]] = {"budget": 5, "stop_when": "gain", "min_expected_gain": 0.15}
-    """Settings of a run that names no budget: its first kernels are good, and two refinements in a row without a gain end a task."""
+    run_defaults: ClassVar[dict[str, object]] = {"budget": 5, "stop_when": "gain", "min_expected_gain": 0.22}
+    """Settings of a run that names no budget: its first kernels are good, and the first refinement without a gain ends a task."""
 
     def __init__(
         self, backend: str = "cpp", seed: int = 0, temperature: float = 1.0, tuning_trials: int = 0, prior: str = "expert"
