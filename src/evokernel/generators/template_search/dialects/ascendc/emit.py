@@ -105,7 +105,7 @@ class Steps:
         """Computes one node after its arguments."""
         if node.op == "const":
             num = node.nums[0]
-            return StepValue(self.numbers[num] if num in self.numbers else format_literal(num.value), False)
+            return StepValue(f"static_cast<float>({self.numbers[num]})" if num in self.numbers else format_literal(num.value), False)
         if node.op == "index":
             to = StepValue(dest, True) if dest else self.allocate_value()
             self.emit(f"CreateVecIndex({to.text}, static_cast<float>({self.first}), {self.count});")

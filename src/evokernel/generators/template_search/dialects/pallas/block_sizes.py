@@ -26,7 +26,7 @@ ROW_BYTES = 1 << 19
 """Rows above this size come in chunks."""
 MOST_K = 2048
 """Longest sum of a product that one step computes."""
-LONG_SUM = 256
+LONG_SUM = 512
 """From this length on, the tolerance of a sum admits products of two parts."""
 STEPS = 4
 """Grid steps that overlap copies with work."""
