@@ -27,7 +27,7 @@ MIXED = ("honest", "hostile", "hostile", "wrong", "hostile", "hostile")
 TURNS = {10: MIXED, 20: MIXED, 40: ("honest", "wrong", "hostile")}
 """The order of candidates by the number of attempts per task: each hostile candidate appears once, in the shortest run half of them."""
 DISK_BYTES = 300 << 20
-RUN_FILES = {"run.toml", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "lock", "artifacts", "report.html", "plots"}
+RUN_FILES = {"run.toml", "sessions.jsonl", "tasks.jsonl", "attempts.jsonl", "finals.jsonl", "lock", "artifacts", "report.html", "plots"}
 HONEST = ("2 * x", "x + x", "np.add(x, x)", "(4 * x) / 2", "np.ldexp(x, 1)", "np.multiply(2, x)")
 WRONG = ("x", "0 * x", "2 * x + 1", "np.nan * x", "-2 * x", "2 * x.mean()")
 

@@ -78,9 +78,12 @@ def test_kernel_cannot_know_the_last_call_of_a_window(compiled):
 
 @needs_compiler
 def test_rotating_old_results_gains_nothing(compiled):
-    plain, moving = (compiled(SINE, WAVES.replace("BODY", body)) for body in ("waves(a, out, n);", ROTATES_RESULTS))
-    assert plain.feasible, plain.failure
-    assert not moving.feasible or moving.latency_us > 0.8 * plain.latency_us
+    def gains_nothing():
+        plain, moving = (compiled(SINE, WAVES.replace("BODY", body)) for body in ("waves(a, out, n);", ROTATES_RESULTS))
+        assert plain.feasible, plain.failure
+        return not moving.feasible or moving.latency_us > 0.8 * plain.latency_us
+
+    assert any(gains_nothing() for _ in range(3)), "three times, because other work on the machine may slow down one of the two"
 
 
 @needs_compiler
