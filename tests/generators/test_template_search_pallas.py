@@ -217,6 +217,18 @@ def test_strided_loads_pool_images_wider_than_a_register(bench, tmp_path, body):
     assert bench.find_failure(task, render_code(task, "algorithm=strided images=2 semantics=parallel"), "bench") == ""
 
 
+@pytest.mark.parametrize(
+    "line", ["turn=yes sums=inside edge=mask semantics=arbitrary", "turn=no rows=64 sums=outside edge=pad pick=product"]
+)
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_cross_entropy_ignores_negative_classes(bench, tmp_path, line, reduction):
+    classes = "torch.where(torch.arange(A) % 3 == 0, -100, torch.randint(0, B, (A,)))"
+    text = FORWARD.format(names="x, y", body=f"F.cross_entropy(x, y, reduction='{reduction}')")
+    (tmp_path / "task.py").write_text(HEAD + text + TAIL.format(inputs=f"torch.randn(A, B), {classes}"))
+    task = load_tasks(str(tmp_path / "task.py"))[0]
+    assert bench.find_failure(task, render_code(task, line), "bench") == ""
+
+
 @pytest.mark.parametrize("width", [256, 200])
 def test_table_in_parts_of_128_lanes_is_gathered(bench, tmp_path, width):
     text = (
