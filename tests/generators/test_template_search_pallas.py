@@ -60,6 +60,8 @@ VARIANTS = {
         "x, y, w", "F.cross_entropy(x, y, w, ignore_index=1, label_smoothing=0.2)",
         "torch.randn(2, 7, A), torch.randint(0, 7, (2, A)), torch.rand(7) + 0.5"),
     "one hot": ("x", "F.one_hot(x, 9).float() * 2", "torch.randint(0, 9, (A, B))"),
+    "even and odd elements": ("x", "torch.stack((x[:, ::2] * 2, x[:, 1::2] + 1), dim=-1)", "torch.randn(A, B)"),
+    "sums over a short last axis": ("x, y", "(x * y).sum(-1)", "torch.randn(5, 150, 4), torch.randn(5, 150, 4)"),
     "mean pooling": ("x", "F.avg_pool2d(x, 3, 2)", "torch.randn(2, 3, A, B)"),
 }  # fmt: skip
 SAFE = {

@@ -316,7 +316,8 @@ def prefers_fused(pattern: KernelPattern) -> bool:
         return True
     if pattern.family == "map" and len(pattern.axes) > 1 and pattern.axes[-1].extent.value != pattern.root.shape[-1].value:
         return True
-    return pattern.family == "map" and program.rank - program.rows == 1 and is_better_turned(program)
+    is_batched_rows = program.rows > 1  # the templates of reductions exchange the axes of matrices only
+    return (pattern.family == "map" or is_batched_rows) and program.rank - program.rows == 1 and is_better_turned(program)
 
 
 RULES = {

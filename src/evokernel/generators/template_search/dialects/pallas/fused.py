@@ -296,7 +296,7 @@ template = KernelTemplate(
     decisions=(
         TURN._replace(trait="turnable"),
         Decision("rows", ("8", "32", "64", "128", "256", "512"), one_of("turn", "no"), trait="vectors"),
-        Decision("rows", ("128", "256", "512", "1024"), is_transposed, trait="vectors"),
+        Decision("rows", ("128", "256", "512", "1024", "4096"), is_transposed, trait="vectors"),
         Decision("rows", ("1", "2", "4", "8", "16", "64"), trait="blocks"),
         DIVIDE,
         PRECISION._replace(options=("highest", "split", "thirds"), trait="products"),
