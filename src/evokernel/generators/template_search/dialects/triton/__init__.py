@@ -1,4 +1,4 @@
-"""The Triton dialect: blocks of elements, rows or tiles per program, masks at the edges. Every stage is a function that launches kernels."""
+"""The Triton dialect: blocks of elements, rows or tiles per program, masks at the edges. A stage is a function that launches kernels."""
 
 from __future__ import annotations
 
