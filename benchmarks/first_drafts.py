@@ -47,10 +47,16 @@ def describe_outcome(outcome: Outcome) -> dict[str, Any]:
     """The verdict of one draft."""
     failure = outcome.failure
     return {
-        "correct": outcome.feasible, "latency_us": outcome.latency_us, "speed": {name: outcome.median_speedup(name) for name in outcome.baseline_us},
+        "correct": outcome.feasible, "latency_us": outcome.latency_us,
+        "speed": {name: outcome.median_speedup(name) for name in outcome.baseline_us},
         "failure": f"{failure.gate} {failure.reason}: {failure.detail[:300]}" if failure else "",
         "seconds": {gate.gate: round(gate.seconds, 2) for gate in outcome.gates},
     }  # fmt: skip
+
+
+def describe_failure(reason: str) -> dict[str, Any]:
+    """The verdict of a task without an outcome."""
+    return {"correct": False, "latency_us": None, "speed": {}, "failure": reason, "seconds": {}}
 
 
 def summarise(results: dict[str, dict[str, Any]], counts: dict[str, int]) -> str:
@@ -91,7 +97,7 @@ def main() -> None:
     for number, task in enumerate((*timed, *others)):
         draft = submit_draft(executor, task, args, number < len(timed))
         if isinstance(draft, str):
-            results[task.id] = {"correct": False, "failure": draft, "latency_us": None, "speed": {}, "seconds": {}}
+            results[task.id] = describe_failure(draft)
         else:
             pending[draft] = task.id
     while pending and time.monotonic() - started < args.limit_s:
