@@ -52,12 +52,12 @@ def build_stage_variables(stage: Stage, description: PatternDescription, d: Choi
 
 
 dialect = Dialect(
-    folder=Path(__file__).parent,
-    file="kernel.py",
-    fence="python",
-    build_kernel_variables=build_kernel_variables,
-    build_stage_variables=build_stage_variables,
-    fit_option=fit_option,
+    Path(__file__).parent,
+    "kernel.py",
+    "python",
+    build_kernel_variables,
+    build_stage_variables,
     families_with_slices=frozenset({"map", "reduce", "row"}),
+    fit_option=fit_option,
     keeps_blank_lines=True,
 )
