@@ -63,6 +63,10 @@ class TritonBackend(GpuBackend):
 
     def load_libraries(self) -> None:
         from evokernel.backends.gpu import replay  # noqa: F401
+        from evokernel.backends.triton.interpreting_copy import load_interpreting_copy
+
+        if not self.device.name:
+            load_interpreting_copy()
         from evokernel.backends.triton.record import load_triton
 
         load_triton(int(self.architecture.removeprefix("sm_").rstrip("af")))
@@ -93,6 +97,9 @@ class TritonBackend(GpuBackend):
 
     def load(self, workdir: Path) -> Kernel:
         if self.has_candidate_code(workdir):
+            from evokernel.backends.triton.interpreting_copy import use_interpreting_copy
+
+            use_interpreting_copy()
             from evokernel.backends.triton.interpret import InterpretedKernel
 
             return InterpretedKernel(workdir / "candidate")

@@ -1,4 +1,7 @@
-"""Runs a candidate with Triton's interpreter in the candidate process, on shared tensors. Slow, and only for checking values."""
+"""Runs a candidate with Triton's interpreter in the candidate process, on shared tensors. Slow, and only for checking values.
+
+Import this module after `use_interpreting_copy`.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-import triton
 from triton.runtime import autotuner, interpreter
 
 from evokernel.backends.gpu.torch_guard import TorchGuard
-from evokernel.backends.triton import bfloat16
-from evokernel.backends.triton.record import DTYPES, FILE, load_launch_function
+from evokernel.backends.triton import bfloat16, combine
+from evokernel.backends.triton.launch_function import DTYPES, FILE, load_launch_function
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -23,15 +25,9 @@ class InterpretedKernel:
     """A candidate's launch function whose kernels are interpreted."""
 
     def __init__(self, folder: Path) -> None:
-        triton.knobs.runtime.interpret = True
         bfloat16.patch_interpreter()
-        execute = interpreter.GridExecutor.__call__
-
-        def execute_unguarded(executor: object, *args: object, **kwargs: object) -> object:
-            with torch.utils._python_dispatch._disable_current_modes():  # the interpreter's own tensor operations are allowed
-                return execute(executor, *args, **kwargs)
-
-        interpreter.GridExecutor.__call__ = execute_unguarded
+        combine.patch_combine()
+        patch_launches()
         autotuner.Autotuner.run = run_first_config
         self.entry = load_launch_function(folder / FILE)
 
@@ -52,6 +48,26 @@ class InterpretedKernel:
                     )
 
         return call
+
+
+def patch_launches() -> None:
+    """Lets launches use PyTorch, and prepares Triton's language once per launch instead of at every call of a @triton.jit function."""
+    execute, patch_language = interpreter.GridExecutor.__call__, interpreter._patch_lang
+    prepared = set[int]()
+
+    def patch_once(function: Any) -> Any:
+        if id(function.__globals__) in prepared:
+            return interpreter._LangPatchScope()
+        prepared.add(id(function.__globals__))
+        return patch_language(function)
+
+    def execute_unguarded(executor: object, *args: object, **kwargs: object) -> object:
+        prepared.clear()
+        with torch.utils._python_dispatch._disable_current_modes():  # the interpreter's own tensor operations are allowed
+            return execute(executor, *args, **kwargs)
+
+    interpreter._patch_lang = patch_once
+    interpreter.GridExecutor.__call__ = execute_unguarded
 
 
 def run_first_config(tuner: Any, *args: object, **kwargs: object) -> object:

@@ -19,18 +19,14 @@ from triton.runtime import autotuner, driver
 from triton.runtime.cache import FileCacheManager
 from triton.runtime.jit import JITFunction
 
-from evokernel.backends.gpu.module_file import import_candidate
 from evokernel.backends.gpu.program import program_key
 from evokernel.backends.gpu.torch_guard import TorchGuard
-from evokernel.backends.triton.screen import find_violations
+from evokernel.backends.triton.launch_function import DTYPES, FILE, load_launch_function
 from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError
 
-FILE, RECORDING, ENTRY = "kernel.py", "traced.json", "kernel"
+RECORDING = "traced.json"
 MAX_LAUNCHES, MAX_KERNELS = 10_000, 64
-DTYPES = {
-    name: getattr(torch, name) for name in ["float64", "int64", "float32", "int32", "float16", "bfloat16", "int16", "int8", "uint8", "bool"]
-}
 
 
 class SingleFolderCache(FileCacheManager):  # type: ignore[misc]
@@ -246,15 +242,3 @@ def record_launches(candidate: Path, calls: Mapping[str, CallShape], into: Path)
             call_key = program_key(tensors, [(kind, value) for _, kind, value in call.scalars])
             sizes[call_key] = {"tensors": record.sizes, "outputs": len(call.outputs), "scratch": record.scratch, "steps": record.steps}
     (into / RECORDING).write_text(json.dumps({"sizes": sizes, "kernels": list(recorder.kernels.values())}))
-
-
-def load_launch_function(path: Path) -> Any:
-    """Loads the candidate's module and returns its launch function."""
-    if not path.exists() or not (text := path.read_text()).strip():
-        raise CandidateError("no_code", f"the candidate has no code; write exactly one file called {FILE}")
-    if violations := list(find_violations({FILE: text})):
-        raise CandidateError("forbidden", "\n".join(violations[:5]))
-    entry = getattr(import_candidate(path), ENTRY, None)
-    if not callable(entry) or isinstance(entry, JITFunction):
-        raise CandidateError("symbol", f"there is no function `{ENTRY}` that launches the kernels; define it as def {ENTRY}(...)")
-    return entry
