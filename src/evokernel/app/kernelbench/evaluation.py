@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -20,8 +21,6 @@ from evokernel.engine.jobs import make_job
 
 BACKENDS = {"cuda": "cuda", "triton": "triton"}
 NO_GPU = "there is no NVIDIA GPU; run this command on a machine with one"
-MAX_CPU_BYTES = 64 << 20
-"""Without a GPU, the criterion runs at the published size if inputs and outputs have at most this many bytes, else at the small size."""
 NEEDS_DEVICE = ("CUDA", "NVIDIA", "cuda", "GPU")
 REFUSED_OPERATORS = ("forbidden", "no_code")
 
@@ -123,13 +122,18 @@ def verify_strictly(solution: Solution, task: Task, settings: Settings, executor
     backend = make_plugin("backend", name, **config.plugin_settings("backend"))
     if reason := backend.unavailable_reason():
         return StrictResult(verdict="not run", detail=reason)
-    candidate = Candidate(backend=name, files={"kernel.py": solution.text})
+    candidate = Candidate(backend=name, files={"kernel.py": solution.text} | (triton_reference(task) if name == "triton" else {}))
     job = make_job(config, task, candidate, seed=config.seed)
     try:
         outcome = executor.submit(job).result()
     except UserError as error:
         return StrictResult(verdict="not run", detail=str(error))
     return describe_outcome(outcome, is_interpreted=name == "triton" and backend.capabilities.timing != "device")
+
+
+def triton_reference(task: Task) -> dict[str, str]:
+    """The file that tells the backend `triton` how a solution's arguments are nested."""
+    return {"reference.json": json.dumps({"source": task.source, "name": f"{task.id}.py", "small": task.sizes["small"]})}
 
 
 def describe_outcome(outcome: Outcome, is_interpreted: bool) -> StrictResult:
@@ -145,7 +149,7 @@ def apply_criterion(solution: Solution, task: Task, settings: Settings) -> tuple
     """Run a solution as KernelBench does; also return the PyTorch operators that it calls."""
     if not settings.has_device and solution.kind == "cuda":
         return CriterionResult(verdict="not run", detail=settings.sandbox.problem or NO_GPU), None
-    size = "bench" if settings.has_device or task_bytes(task) <= MAX_CPU_BYTES else "small"
+    size = "bench" if settings.has_device else "small"
     order = {
         "mode": "criterion",
         "source": task.source,
@@ -159,20 +163,8 @@ def apply_criterion(solution: Solution, task: Task, settings: Settings) -> tuple
     sandbox = settings.sandbox if settings.has_device else SolutionSandbox("cpu")
     with solution_folder() as workdir:
         reply = run_solution(order, solution.text, workdir, sandbox, settings.timeout_s)
-    note = "" if settings.has_device else f"on the processor{'' if size == 'bench' else ', at a small size'}, not timed"
+    note = "" if settings.has_device else "on the processor at a small size, not timed"
     return read_criterion(reply, settings.trials, note, settings.has_device)
-
-
-def task_bytes(task: Task) -> int:
-    """Bytes of a task's tensors at the published size, at four per element."""
-    tensors = (*task.signature.inputs, *task.signature.params, *task.signature.outputs)
-    total = 0
-    for tensor in tensors:
-        count = 4
-        for extent in tensor.shape:
-            count *= extent
-        total += count
-    return total
 
 
 def read_criterion(reply: SolutionReply, trials: int, note: str, has_device: bool) -> tuple[CriterionResult, tuple[str, ...] | None]:

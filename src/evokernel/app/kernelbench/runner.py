@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,7 +75,8 @@ class Runner:
         """Yield results as they are finished: those of earlier runs first."""
         missing: list[tuple[MappedSolution, Task | UserError, str]] = []
         for one in mapped:
-            task = self.load_task(one)
+            with self.show_progress(one.solution.name, "loading the problem of"):
+                task = self.load_task(one)
             key = self.make_key(one, task)
             if result := self.store.load(key):
                 yield Judged(result.model_copy(update={"solution": one.solution.name}), True)
@@ -101,20 +103,27 @@ class Runner:
 
     def judge(self, one: MappedSolution, task: Task | UserError, key: str, executor: Executor) -> SolutionResult:
         """Judge one solution and keep its result; a failure of the machine is reported and not kept."""
-        name = one.solution.name
+        if isinstance(task, UserError):
+            return not_run(one, key, str(task))
+        with self.show_progress(one.solution.name, "starting") as progress:
+            try:
+                result = judge_solution(one.solution, task, key, self.settings, executor, progress)
+            except InfraError as error:
+                return not_run(one, key, f"this machine failed: {error}")
+        self.store.store(result)
+        return result
+
+    @contextmanager
+    def show_progress(self, name: str, step: str) -> Iterator[Progress]:
+        """Let `describe_activity` say what happens to a solution in this block."""
+        progress = Progress(name, step)
         with self.guard:
-            progress = self.progress[name] = Progress(name)
+            self.progress[name] = progress
         try:
-            if isinstance(task, UserError):
-                return not_run(one, key, str(task))
-            result = judge_solution(one.solution, task, key, self.settings, executor, progress)
-        except InfraError as error:
-            return not_run(one, key, f"this machine failed: {error}")
+            yield progress
         finally:
             with self.guard:
                 del self.progress[name]
-        self.store.store(result)
-        return result
 
     def make_key(self, one: MappedSolution, task: Task | UserError) -> str:
         """Hash of everything that decides a result: solution, problem, settings, versions and the code that judges."""

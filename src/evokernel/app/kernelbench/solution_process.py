@@ -57,6 +57,7 @@ class SolutionRun:
         self.device = torch.device(order["device"])
         self.reference = Reference(order["source"], order["name"], order["sizes"])
         self.result: dict[str, Any] = {"step": "started"}
+        self.operators = OperatorLog()
 
     def note(self, **values: Any) -> None:
         """Add to the result and write it."""
@@ -122,9 +123,9 @@ class SolutionRun:
     def log_operators(self, model_new: torch.nn.Module) -> None:
         """Note the PyTorch operators of one call."""
         inputs = self.draw_inputs(SEED)
-        with OperatorLog() as log:
+        with self.operators:
             model_new(*inputs)
-        self.note(operators=sorted(log.names))
+        self.note(operators=sorted(self.operators.names))
 
     def time_models(self, model: torch.nn.Module, model_new: torch.nn.Module, count: int) -> None:
         """Time both models once the verifier allows it, which keeps other measurements away from the device."""
@@ -183,15 +184,10 @@ class SolutionRun:
             call = self.bind_model(solution)
             if self.device.type == "cpu":
                 pretend_device()
-            with OperatorLog() as log:
-                for number, case in enumerate(self.order["cases"]):
-                    outputs = call(case, number)
-                    (self.workdir / f"outputs{number}.bin").write_bytes(b"".join(array.data.tobytes() for array in outputs))
-                    self.note(
-                        step=f"case {number}",
-                        shapes={number: [[array.dtype, list(array.data.shape)] for array in outputs]} | self.result.get("shapes", {}),
-                        operators=sorted(log.names),
-                    )
+            for number, case in enumerate(self.order["cases"]):
+                outputs = call(case, number)
+                (self.workdir / f"outputs{number}.bin").write_bytes(b"".join(array.data.tobytes() for array in outputs))
+                self.note(step=f"case {number}", operators=sorted(self.operators.names))
         self.note(step="done")
 
     def bind_model(self, solution: Any) -> Callable[[dict[str, Any], int], list[Any]]:
@@ -220,7 +216,8 @@ class SolutionRun:
                 tensor.copy_(from_array(array._replace(data=values)))
                 offset += size
             numbers = iter([as_python_number(kind, value) for kind, value in case["scalars"]])
-            result = model(*substitute_arguments(sample.args, substitutes, numbers))
+            with self.operators:
+                result = model(*substitute_arguments(sample.args, substitutes, numbers))
             self.synchronize()
             return [to_array("", leaf) for _, leaf in flatten_value("out", result) if isinstance(leaf, torch.Tensor)]
 
@@ -252,8 +249,19 @@ class ReportErrors:
 
 
 def pretend_device() -> None:
-    """Let tensors on the host say that they are on a device: solutions assert it, and Triton's interpreter needs none."""
+    """Let tensors on the host say that they are on a device: solutions assert it, and Triton's interpreter needs none.
+
+    What the interpreter itself computes with PyTorch is not logged.
+    """
     torch.Tensor.is_cuda = property(lambda _: True)
+    if interpreter := sys.modules.get("triton.runtime.interpreter"):
+        execute = interpreter.GridExecutor.__call__
+
+        def execute_unlogged(executor: object, *args: object, **kwargs: object) -> object:
+            with torch.utils._python_dispatch._disable_current_modes():
+                return execute(executor, *args, **kwargs)
+
+        interpreter.GridExecutor.__call__ = execute_unlogged
 
 
 def main() -> None:

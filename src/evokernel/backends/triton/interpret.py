@@ -39,7 +39,7 @@ class InterpretedKernel:
 
         def call() -> None:
             values[:input_count] = [tensor.clone() for tensor in tensors[:input_count]]
-            with TorchGuard(poison_scratch, zero_tensor, "cpu"):
+            with TorchGuard(poison_scratch, zero_tensor, "cpu", copy_tensor):
                 self.entry(*values)
             for array, copy, tensor in zip(arguments.inputs, values, tensors):
                 if tensor_bytes(copy) != tensor_bytes(tensor):
@@ -97,3 +97,8 @@ def poison_scratch(tensor: torch.Tensor, is_zero: bool) -> None:
 def zero_tensor(tensor: torch.Tensor) -> None:
     with torch.utils._python_dispatch._disable_current_modes():
         tensor.zero_()
+
+
+def copy_tensor(target: torch.Tensor, source: torch.Tensor) -> None:
+    with torch.utils._python_dispatch._disable_current_modes():
+        target.copy_(source)

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from evokernel.backends.cuda.model import EXTENSIONS, FILE, ORDER
-from evokernel.backends.cuda.model.host import fake_cuda_environment, load_model_class
 from evokernel.backends.cuda.model.tensors import DeviceCallbacks, DispatchGuard, TensorFactory
 from evokernel.backends.cuda.record import APART, FIRST, RecordingRuntime, explain_load_error, fake_addresses, program_key_of
+from evokernel.backends.gpu.model_environment import fake_cuda_environment, load_model_class
 from evokernel.backends.gpu.program import WORD, Copy, Launch, Program, Step, renumber_tensors, tensors_of_step
 from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError
