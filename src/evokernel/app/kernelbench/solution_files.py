@@ -22,6 +22,7 @@ NUMBERED_NAME = re.compile(r"^(\d{1,3})_([A-Za-z].*)$")
 ENDINGS = re.compile(
     r"(?:[._-](?:sample[-_]?\d+|kernel|solution|reference|model[-_]?new|optimi[sz]ed|generated|cuda|triton|best|v\d+|\d+))+$", re.IGNORECASE
 )
+MAX_DIGITS = 3
 SHIPPED_SUITES = ("level1", "level2", "level3")
 IGNORED_FOLDERS = {"__pycache__", "build", "cache", "node_modules"}
 RENAME = "rename it like level_1_problem_23_sample_0_kernel.py, or name its problem in a file given by --index"
@@ -105,6 +106,9 @@ def parse_name(name: str) -> NameParts:
             number = int(match[1])
         if not title and (match := NUMBERED_NAME.match(part)):
             number, title = number or int(match[1]), normalize_title(match[2])
+    stem = Path(name).stem
+    if number is None and level is not None and stem.isdecimal() and len(stem) <= MAX_DIGITS:
+        number = int(stem)  # `level1/23.py`
     return NameParts(level, number, title)
 
 

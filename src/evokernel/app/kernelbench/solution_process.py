@@ -129,7 +129,8 @@ class SolutionRun:
 
     def time_models(self, model: torch.nn.Module, model_new: torch.nn.Module, count: int) -> None:
         """Time both models once the verifier allows it, which keeps other measurements away from the device."""
-        print(READY, flush=True)
+        sys.stdout.write(f"{READY}\n")
+        sys.stdout.flush()
         if sys.stdin.readline().strip() != GO:
             return
         inputs = self.draw_inputs(SEED)
@@ -273,7 +274,7 @@ def main() -> None:
             torch.cuda.init()
             torch.zeros(1, device=order["device"]).add_(1).item()
         except (RuntimeError, AssertionError) as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
             sys.exit(3)
     if order["mode"] == "probe":
         return
