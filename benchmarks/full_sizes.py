@@ -1,11 +1,14 @@
-"""Measures verification at the size `full`: seconds, memory, and the share of the outputs that was run and compared.
+"""Measures verification at the size `full`: seconds, CPU seconds, memory, and the share of the outputs that was run and compared.
 
-    python benchmarks/full_sizes.py --backend pallas --tasks starter,level1,level2 [--every 1] [--out FOLDER]
+    python benchmarks/full_sizes.py --backends pallas,ascendc --tasks starter,level1,level2 [--count 40] [--out FOLDER] [--retry]
 
 The templates of `template_search` write a kernel for each task, with the options that its prior names to try first. It is verified
 twice, the second time with another seed and a comment more, so that nothing but the baseline and the traces of the reference is cached,
-as in the later attempts of a run. `--every 3` takes every third task. Memory is the largest sum over the worker and its processes, with
-shared pages counted once. Writes full_sizes.json after each task, and the same command continues.
+as in the later attempts of a run. CPU seconds are those of the worker and all its processes; they mean something on a busy machine, too.
+Memory is the largest sum over the worker and its processes, with shared pages counted once.
+
+Tasks come in a fixed order in which every suite is spread evenly, so that the first rows are a fair sample; `--count 40` ends after 40
+tasks. Writes full_sizes.json after each task, and the same command continues; `--retry` repeats tasks without a verified kernel.
 """
 
 from __future__ import annotations
@@ -13,19 +16,24 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import threading
+import time
+from collections import Counter
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from evokernel.app import factory
 from evokernel.core.config import RunConfig, resolve_config
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin
-from evokernel.core.protocols import Executor
 from evokernel.core.records import Candidate, Outcome, Task
 from evokernel.engine.jobs import make_job
+from evokernel.executors.local import LocalExecutor
 from evokernel.generators.template_search.decisions import Choice
 from evokernel.generators.template_search.dialects import get_dialect
 from evokernel.generators.template_search.graph import UnsupportedPattern
@@ -35,7 +43,8 @@ from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import DecisionGroup, build_search_space
 from evokernel.tasks.loader import TaskFile, find_task_files
 
-POLL_S = 0.3
+POLL_S, POLL_PAUSES = 0.3, 30
+"""How often memory is read, and how many times longer than a reading the pause must be: the kernel walks all pages for it."""
 Preferences = dict[str, tuple[str, ...]]
 VARIANTS: dict[str, tuple[Preferences, ...]] = {
     "pallas": (
@@ -53,16 +62,59 @@ VARIANTS: dict[str, tuple[Preferences, ...]] = {
 """Options in place of those that the prior names to try first; tried in order until a kernel is correct."""
 
 
-class MemoryMonitor(threading.Thread):
-    """Records the largest memory of this process's descendants."""
+class Worker:
+    """One verification worker, whose time and memory are measured together with those of its processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: RunConfig) -> None:
+        self.config, self.backend = config, config.plugin_name("backend")
+        self.executor = LocalExecutor(workers=1, max_attempts=1)
+
+    def list_processes(self) -> list[int]:
+        """Return the worker's process and those that it started."""
+        process = self.executor.workers[0].process
+        return [process.pid, *list_descendants(process.pid)] if process else []
+
+    def measure(self, task: Task, candidate: Candidate, seed: int, deadline_s: float) -> Measurement:
+        """Verify a candidate without the cache of outcomes. Raises FutureTimeout after killing the worker if it takes too long."""
+        job = make_job(self.config, task, candidate, seed=seed).model_copy(update={"ignore_cache": True})
+        cpu_s, start_s, monitor = sum(map(read_cpu_s, self.list_processes())), time.monotonic(), MemoryMonitor(self)
+        monitor.start()
+        future = self.executor.submit(job)
+        try:
+            outcome = future.result(max(0.0, deadline_s - time.monotonic()))
+        except FutureTimeout:
+            for pid in self.list_processes():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            future.exception()
+            raise
+        finally:
+            monitor.is_done.set()
+        return Measurement(outcome, time.monotonic() - start_s, sum(map(read_cpu_s, self.list_processes())) - cpu_s, monitor.peak_bytes)
+
+
+class Measurement(NamedTuple):
+    """An outcome, and what the verification took."""
+
+    outcome: Outcome
+    wall_s: float
+    cpu_s: float
+    memory_bytes: int
+
+
+class MemoryMonitor(threading.Thread):
+    """Records the largest memory of a worker and its processes."""
+
+    def __init__(self, worker: Worker) -> None:
         super().__init__(daemon=True)
-        self.peak_bytes, self.is_done = 0, threading.Event()
+        self.worker, self.peak_bytes, self.is_done = worker, 0, threading.Event()
 
     def run(self) -> None:
-        while not self.is_done.wait(POLL_S):
-            self.peak_bytes = max(self.peak_bytes, sum(map(proportional_bytes, list_descendants(os.getpid()))))
+        pause_s = POLL_S
+        while not self.is_done.wait(pause_s):
+            start_s = time.thread_time()
+            self.peak_bytes = max(self.peak_bytes, sum(map(proportional_bytes, self.worker.list_processes())))
+            pause_s = max(POLL_S, POLL_PAUSES * (time.thread_time() - start_s))
 
 
 def list_descendants(pid: int) -> list[int]:
@@ -85,35 +137,57 @@ def proportional_bytes(pid: int) -> int:
     return next((int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("Pss:")), 0)
 
 
-def measure_task(file: TaskFile, config: RunConfig, executor: Executor) -> dict[str, Any]:
+def read_cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process and of the children that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure_task(file: TaskFile, worker: Worker, limit_s: float) -> dict[str, Any]:
     """Verify kernels for one task until one passes; return its figures, or the reason of the last failure."""
-    (task,) = factory.load_sized_tasks(config, file.id)
-    row: dict[str, Any] = {"task": file.id, "is_feasible": False, "reason": "no kernel"}
-    for variant in VARIANTS[config.plugin_name("backend")]:
-        try:
-            candidate = write_kernel(task, config.plugin_name("backend"), variant)
-        except UnsupportedPattern as error:
-            return {**row, "reason": f"no template: {error}"}
-        monitor = MemoryMonitor()
-        monitor.start()
-        try:
-            first = verify(config, task, candidate, config.seed, executor)
-            monitor.peak_bytes = 0
-            outcome = verify(config, task, add_comment(candidate), config.seed + 1, executor) if first.feasible else first
-        except (UserError, InfraError) as error:
-            return {**row, "reason": str(error)}
-        finally:
-            monitor.is_done.set()
-        row = make_row(task, outcome, monitor.peak_bytes) | {"first_s": sum(gate.seconds for gate in first.gates)}
-        if outcome.feasible:
-            break
+    config, deadline_s = worker.config, time.monotonic() + limit_s
+    row: dict[str, Any] = {"backend": worker.backend, "task": file.id, "is_feasible": False, "reason": "no kernel"}
+    try:
+        (task,) = factory.load_sized_tasks(config, file.id)
+        for variant in VARIANTS[worker.backend]:
+            candidate = write_kernel(task, worker.backend, variant)
+            first = worker.measure(task, candidate, config.seed, deadline_s)
+            later = first
+            if first.outcome.feasible:
+                later = worker.measure(task, add_comment(candidate), config.seed + 1, deadline_s)
+            row |= make_row(first, later)
+            if later.outcome.feasible:
+                break
+    except UnsupportedPattern as error:
+        row["reason"] = f"no template: {error}"
+    except FutureTimeout:
+        row["reason"] = f"time limit: {limit_s:.0f} s; before: {row['reason']}"
+    except (UserError, InfraError) as error:
+        row["reason"] = f"refused: {error}"
     return row
 
 
-def verify(config: RunConfig, task: Task, candidate: Candidate, seed: int, executor: Executor) -> Outcome:
-    """Verify a candidate without the cache of outcomes."""
-    job = make_job(config, task, candidate, seed=seed)
-    return executor.submit(job.model_copy(update={"ignore_cache": True})).result()
+def make_row(first: Measurement, later: Measurement) -> dict[str, Any]:
+    """Return the figures of two verifications, or the reason of the failure."""
+    outcome, failure = later.outcome, later.outcome.failure
+    return {
+        "is_feasible": outcome.feasible,
+        "reason": f"{failure.gate}: {failure.reason}: {failure.detail[:300]}" if failure else "",
+        "seconds": {gate.gate: gate.seconds for gate in outcome.gates},
+        "first_s": first.wall_s,
+        "first_cpu_s": first.cpu_s,
+        "total_s": later.wall_s,
+        "cpu_s": later.cpu_s,
+        "load": os.getloadavg()[0],
+        "memory_bytes": later.memory_bytes,
+        "run_share": outcome.run_share,
+        "compared_share": outcome.compared_share,
+        "latency_us": outcome.latency_us,
+        "roofline_us": outcome.profile.figures.get("roofline_us") if outcome.profile else None,
+    }
 
 
 def add_comment(candidate: Candidate) -> Candidate:
@@ -136,68 +210,74 @@ def write_kernel(task: Task, backend: str, variant: Preferences) -> Candidate:
     return Candidate(backend=backend, files={make_plugin("backend", backend).file_name: source})
 
 
-def make_row(task: Task, outcome: Outcome, memory_bytes: int) -> dict[str, Any]:
-    """Return the figures of a verification, or the reason of the failure."""
-    failure = outcome.failure
-    return {
-        "task": task.id,
-        "is_feasible": outcome.feasible,
-        "reason": f"{failure.gate}: {failure.reason}: {failure.detail[:300]}" if failure else "",
-        "seconds": {gate.gate: gate.seconds for gate in outcome.gates},
-        "total_s": sum(gate.seconds for gate in outcome.gates),
-        "memory_bytes": memory_bytes,
-        "run_share": outcome.run_share,
-        "compared_share": outcome.compared_share,
-        "latency_us": outcome.latency_us,
-        "roofline_us": outcome.profile.figures.get("roofline_us") if outcome.profile else None,
-    }
-
-
 def describe_row(row: dict[str, Any]) -> str:
     """Return a row as a line."""
+    label = f"{row['backend']:8} {row['task']:44}"
     if not row["is_feasible"]:
-        return f"{row['task']:44} {row['reason'][:160]!r}"
+        return f"{label} {row['reason'][:160]!r}"
     gates = ", ".join(f"{gate} {seconds:.1f}" for gate, seconds in row["seconds"].items() if seconds >= 0.05)
-    return f"{row['task']:44} {row['total_s']:6.1f} s {row['memory_bytes'] / 1e9:5.2f} GB  ({gates})"
+    return f"{label} {row['total_s']:6.1f} s, {row['cpu_s']:6.1f} s of CPU, {row['memory_bytes'] / 1e9:5.2f} GB  ({gates})"
 
 
-def summarize(rows: list[dict[str, Any]]) -> str:
-    """Return the table's last lines: counts, medians and worst values."""
+def summarize(backend: str, rows: list[dict[str, Any]]) -> str:
+    """Return the table's last lines: counts, medians and worst values, and the reasons of failures."""
     good = [row for row in rows if row["is_feasible"]]
-    lines = [f"{len(good)} of {len(rows)} tasks have a kernel that was verified"]
+    lines = [f"{backend}: {len(good)} of {len(rows)} tasks have a kernel that was verified"]
     for label, key, unit, scale in (
         ("first verification", "first_s", "s", 1),
+        ("first verification, CPU", "first_cpu_s", "s", 1),
         ("later ones", "total_s", "s", 1),
+        ("later ones, CPU", "cpu_s", "s", 1),
         ("memory", "memory_bytes", "GB", 1e-9),
-        ("run", "run_share", "", 1),
+        ("share run", "run_share", "", 1),
+        ("share compared", "compared_share", "", 1),
     ):
         values = sorted(row[key] * scale for row in good if row[key] is not None)
         if values:
-            lines.append(f"{label}: median {statistics.median(values):.3g} {unit}, least {values[0]:.3g}, most {values[-1]:.3g}")
-    return "\n".join(lines)
+            lines.append(f"  {label}: median {statistics.median(values):.3g} {unit}, least {values[0]:.3g}, most {values[-1]:.3g}")
+    reasons = Counter(":".join(row["reason"].split(":")[:2])[:100] for row in rows if not row["is_feasible"])
+    return "\n".join([*lines, *(f"  failed {count}: {reason}" for reason, count in reasons.most_common())])
+
+
+def order_tasks(tasks: str) -> list[TaskFile]:
+    """Return task files in a fixed order in which those of every suite are spread evenly."""
+    files = find_task_files(tasks)
+    Random(0).shuffle(files)
+    suite_sizes, numbers, places = Counter(file.id.partition("/")[0] for file in files), Counter[str](), {}
+    for file in files:
+        suite = file.id.partition("/")[0]
+        places[file.id] = (numbers[suite] + 0.5) / suite_sizes[suite]
+        numbers[suite] += 1
+    return sorted(files, key=lambda file: places[file.id])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backend", choices=tuple(VARIANTS), default="pallas")
+    parser.add_argument("--backends", default="pallas,ascendc")
     parser.add_argument("--tasks", default="starter")
-    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--count", type=int, help="how many tasks; all if left out")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for all kernels of one task")
+    parser.add_argument("--retry", action="store_true", help="repeat tasks without a verified kernel")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("full-sizes"))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "full_sizes.json"
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-    config = resolve_config(None, args.set, backend=args.backend, size="full", workers=1)
-    executor: Executor = factory.make_part(config, "executor")
-    for file in find_task_files(args.tasks)[:: args.every]:
-        if file.id in {row["task"] for row in rows}:
-            continue
-        rows.append(row := measure_task(file, config, executor))
-        path.write_text(json.dumps(rows, indent=1))
-        print(describe_row(row), flush=True)
-    executor.close()
-    print(summarize(rows))
+    if args.retry:
+        rows = [row for row in rows if row["is_feasible"]]
+    backends = args.backends.split(",")
+    workers = [Worker(resolve_config(None, args.set, backend=backend, size="full", workers=1)) for backend in backends]
+    for file in order_tasks(args.tasks)[: args.count]:
+        for worker in workers:
+            if (worker.backend, file.id) in {(row["backend"], row["task"]) for row in rows}:
+                continue
+            rows.append(row := measure_task(file, worker, args.limit))
+            path.write_text(json.dumps(rows, indent=1))
+            print(describe_row(row), flush=True)
+    for worker in workers:
+        worker.executor.close()
+        print(summarize(worker.backend, [row for row in rows if row["backend"] == worker.backend]))
 
 
 if __name__ == "__main__":

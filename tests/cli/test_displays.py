@@ -10,9 +10,9 @@ from rich.console import Console
 
 from evokernel.cli.heartbeat import Heartbeat
 from evokernel.cli.live_display import LiveDisplay
-from evokernel.cli.next_steps import list_next_steps
 from evokernel.cli.progress import PlainDisplay, Progress, describe_outcome
 from evokernel.core.config import RunConfig
+from evokernel.reports.next_steps import terminal_steps
 
 
 def render_display(progress: Progress, height: int) -> str:
@@ -146,11 +146,11 @@ def test_total_shrinks_when_a_task_ends_early() -> None:
 
 def test_next_steps_are_three_commands_as_the_user_types_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EVOKERNEL_COMMAND", raising=False)
-    steps = [command for _, command in list_next_steps(Path("runs/one"), "template_search", has_kernels=True)]
+    steps = [command for _, command in terminal_steps(Path("runs/one"), "template_search", has_kernels=True)]
     assert steps[:2] == ["evokernel web runs/one --open", "evokernel export runs/one --out kernels"]
     assert steps[2].startswith("evokernel run --generator llm")
     monkeypatch.setenv("EVOKERNEL_COMMAND", "./dev exec evokernel")
-    labels, commands = zip(*list_next_steps(Path("runs/one"), "llm", has_kernels=False))
+    labels, commands = zip(*terminal_steps(Path("runs/one"), "llm", has_kernels=False))
     assert commands == ("./dev exec evokernel web runs/one --open", "./dev exec evokernel resume runs/one --budget N")
     assert "use the kernels" not in labels
 

@@ -203,6 +203,32 @@ def test_elementwise_kernel_is_correct_for_any_number_of_axes(view):
         assert np.allclose(got, want, atol=1e-3)
 
 
+STRIDED_POOLS = {
+    "largest, dilated": "F.max_pool2d(x, 3, 2, dilation=2)",
+    "mean of elements that are not padding": "F.avg_pool2d(x, (3, 2), (2, 1), padding=1, count_include_pad=False)",
+}
+
+
+@pytest.mark.parametrize("body", STRIDED_POOLS.values(), ids=STRIDED_POOLS)
+def test_strided_loads_pool_images_wider_than_a_register(bench, tmp_path, body):
+    text = HEAD + FORWARD.format(names="x", body=body) + TAIL.format(inputs="torch.randn(1, 3, A, 4 * B)")
+    (tmp_path / "task.py").write_text(text)
+    task = load_tasks(str(tmp_path / "task.py"))[0]
+    assert bench.find_failure(task, render_code(task, "algorithm=strided images=2 semantics=parallel"), "bench") == ""
+
+
+@pytest.mark.parametrize("width", [256, 200])
+def test_table_in_parts_of_128_lanes_is_gathered(bench, tmp_path, width):
+    text = (
+        HEAD
+        + FORWARD.format(names="x, i", body="F.embedding(i, x)")
+        + TAIL.format(inputs=f"torch.randn(A, {width}), torch.randint(0, A, (B,))")
+    )
+    (tmp_path / "task.py").write_text(text)
+    task = load_tasks(str(tmp_path / "task.py"))[0]
+    assert bench.find_failure(task, render_code(task, "source=held rows=64 lanes=apart buffers=1 semantics=parallel"), "bench") == ""
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variants_are_correct(bench, tmp_path, name):
     names, body, inputs = VARIANTS[name]

@@ -3,10 +3,11 @@
 import pytest
 import sample_run
 
-from evokernel.cli.verify import format_opportunities, outcome_record
+from evokernel.cli.verify import format_opportunities
 from evokernel.core.causes import CAUSES
 from evokernel.core.records import Candidate, Opportunity, Profile
 from evokernel.reports.opportunities import annotate_source, explain_cause, opportunity_table
+from evokernel.reports.outcome_report import outcome_record
 from evokernel.reports.page import render_page
 
 ROWS = (

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -61,12 +62,14 @@ def name_file_lines(detail: str, kernel: Candidate, file_name: str) -> str:
     lines = next(iter(kernel.files.values())).splitlines()
     part_lines = {match[1]: number for number, line in enumerate(lines, 1) if (match := PART_MARKER.match(line))}
     for part, marker_line in part_lines.items():
-        detail = re.sub(
-            rf"(?<![\w./]){re.escape(part)}(?: line |:)(\d+)",
-            lambda match, first=marker_line: f"{match[0]} ({file_name} line {first + int(match[1])})",  # type: ignore[misc]
-            detail,
-        )
+        pattern = rf"(?<![\w./]){re.escape(part)}(?: line |:)(\d+)"
+        detail = re.sub(pattern, partial(add_file_line, file_name, marker_line), detail)
     return detail
+
+
+def add_file_line(file_name: str, marker_line: int, match: re.Match[str]) -> str:
+    """Returns a reference to a line of a part, with the line of the whole file added."""
+    return f"{match[0]} ({file_name} line {marker_line + int(match[1])})"
 
 
 def load_backend_classes() -> dict[str, type[Backend]]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evokernel.cli.next_steps import list_next_steps
 from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text, terminal_width, wrap_text
 from evokernel.core.errors import UserError
+from evokernel.reports.next_steps import terminal_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def print_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, repo
         if table.rows:
             print_text(format_report_table(table) + "\n")
     print_text(format_pairs(tables.run_totals(results, seconds, "first to last attempt")))
-    next_steps = list_next_steps(run.folder, run.config.plugin_name("generator"), any(result.is_solved for result in results))
+    next_steps = terminal_steps(run.folder, run.config.plugin_name("generator"), any(result.is_solved for result in results))
     print_text("\n" + format_pairs([("report", str(report_path or "not written")), *next_steps]))
 
 

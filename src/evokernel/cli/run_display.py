@@ -11,7 +11,6 @@ from typing import Protocol
 
 from evokernel.app.run_lifecycle import ReevaluationStart, exit_code, resume_command, run_to_completion, stop_on_interrupt
 from evokernel.cli.heartbeat import announce_wait
-from evokernel.cli.next_steps import list_next_steps
 from evokernel.cli.output import format_pairs, print_json, print_text
 from evokernel.cli.progress import PlainDisplay, Progress, TaskProgress
 from evokernel.cli.report import format_report_table, write_report_page
@@ -20,6 +19,7 @@ from evokernel.core.records import Attempt
 from evokernel.engine.loop import Engine
 from evokernel.reports import metrics, tables
 from evokernel.reports.delivery import compare_speed
+from evokernel.reports.next_steps import terminal_steps
 from evokernel.reports.summary import summarize_run
 
 
@@ -104,7 +104,7 @@ def print_results(
         rows = [*tables.run_totals(results, seconds, label), ("report", str(report.path or "not written"))]
         print_text(format_pairs(rows))
         has_kernels = any(compare_speed(result.best_outcome).is_faster for result in results)
-        print_text("\n" + format_pairs(list_next_steps(run.folder, run.config.plugin_name("generator"), has_kernels)))
+        print_text("\n" + format_pairs(terminal_steps(run.folder, run.config.plugin_name("generator"), has_kernels)))
     if report.error:
         raise report.error
     if engine.stop.is_set():

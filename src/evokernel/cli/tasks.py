@@ -15,7 +15,7 @@ from evokernel.core.labels import format_count
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from evokernel.core.records import Task, Tensor, TimedSize
+    from evokernel.core.records import TimedSize
     from evokernel.tasks.lint_workers import LintReport
     from evokernel.tasks.loader import TaskFile
 
@@ -111,6 +111,7 @@ def show(files: list[TaskFile], backend: str, size: TimedSize | None, as_json: b
     """
     from evokernel.app.factory import choose_timed_size
     from evokernel.core.config import resolve_config
+    from evokernel.reports.task_report import task_record
     from evokernel.tasks import loader
 
     config = resolve_config(None, (), backend=backend, size=size)
@@ -241,6 +242,7 @@ def suite_name(one: TaskFile | LintReport) -> str:
 
 def list_rows(files: list[TaskFile]) -> list[dict[str, Any]]:
     """One row per file. Long lists take signatures from the cache only, so that listing stays fast."""
+    from evokernel.reports.task_report import format_tensor
     from evokernel.tasks import loader
 
     rows = []
@@ -287,80 +289,9 @@ def format_row(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def format_tensor(tensor: Tensor) -> str:
-    """`x:float32[64,32]`."""
-    return f"{tensor.name}:{tensor.dtype}[{','.join(map(str, tensor.shape))}]"
-
-
-def task_record(task: Task, backend: str) -> dict[str, Any]:
-    """What `tasks show` prints about a task. The hidden size is left out."""
-    from evokernel.core.memory_limits import estimate_memory_bytes
-    from evokernel.core.numeric_contract import numeric_contract
-    from evokernel.core.plugins import make_plugin
-    from evokernel.core.records import Job
-
-    plugin = make_plugin("backend", backend)
-    return {
-        "task": task.id,
-        "category": task.category,
-        "family": task.family,
-        "families": list(task.families),
-        "level": task.level,
-        "inputs": [format_tensor(one) for one in task.signature.inputs],
-        "params": [format_tensor(one) for one in task.signature.params],
-        "scalars": {one.name: one.value for one in task.signature.scalars},
-        "outputs": [format_tensor(one) for one in task.signature.outputs],
-        "sizes": {name: size for name, size in task.sizes.items() if name != "held_out"},
-        "flops": task.work.flops,
-        "bytes": task.work.bytes,
-        "peak_bytes": task.work.peak_bytes,
-        "verification_bytes": estimate_memory_bytes(task, in_parts=plugin.capabilities.can_run_parts),
-        "timeout_s": Job.model_fields["timeout_s"].default,
-        **numeric_contract(task)._asdict(),
-        "tags": list(task.tags),
-        "backend": backend,
-        "entry_point": plugin.entry_point(task),
-        "source": task.source,
-    }
-
-
 def format_task(record: dict[str, Any]) -> str:
     """The task as text."""
-    from evokernel.reports.formatting import explain_tags, format_bytes
+    from evokernel.reports.task_report import task_rows
 
-    smaller_sizes = "".join(
-        f"; {label}: {', '.join(f'{name}={value}' for name, value in size.items())}"
-        for label, size in record["sizes"].items()
-        if label != "bench"
-    )
-    sums = (
-        f"sums of up to {record['reduction_length']:.0f} terms in {record['accumulation']} or finer"
-        if record["reduction_length"] > 1
-        else "no sums"
-    )
-    rows = [
-        (
-            "task",
-            f"{record['task']} (category {record['category']}, level {record['level']}, {record['dtype']}; "
-            f"built from {', '.join(record['families'])})",
-        ),
-        ("inputs", " ".join(record["inputs"]) or "none"),
-        ("parameters", " ".join(record["params"]) or "none"),
-        ("scalars", " ".join(f"{name}={value:g}" for name, value in record["scalars"].items()) or "none"),
-        ("outputs", " ".join(record["outputs"])),
-        (
-            "sizes",
-            "timed as above" + ("" if "fixed-size" in record["tags"] else f"{smaller_sizes}; and a hidden size"),
-        ),
-        ("work", f"{record['flops'] / 1e6:.3g} Mflop, {format_bytes(record['bytes'])} moved at minimum"),
-        (
-            "verifying",
-            f"takes about {format_bytes(record['verification_bytes'])} of memory (estimate) and lets a kernel run for "
-            f"{record['timeout_s']:g} s in all (timeout_s), however large the timed size is",
-        ),
-        ("tolerance", f"|got - expected| <= {record['atol']:g} * rms(expected) + {record['rtol']:g} * |expected|; integers exact"),
-        ("numbers", f"{sums}{'; equal inputs must give equal bits' if record['deterministic'] else ''}"),
-        *(("note", text) for text in explain_tags(record["tags"])),
-    ]
     entry_point = f"entry point ({record['backend']}):\n\n{record['entry_point']}"
-    return f"{format_pairs(rows)}\n\n{entry_point}\n\nreference:\n\n{record['source'].rstrip()}"
+    return f"{format_pairs(task_rows(record))}\n\n{entry_point}\n\nreference:\n\n{record['source'].rstrip()}"

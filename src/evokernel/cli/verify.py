@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,7 +26,7 @@ from evokernel.core.labels import format_count
 if TYPE_CHECKING:
     from evokernel.app.verification import VerificationRequest
     from evokernel.core.config import RunConfig
-    from evokernel.core.records import Candidate, GateResult, Job, Outcome, Task
+    from evokernel.core.records import Candidate, GateResult, Job, Outcome
 
 DEFAULT_TRIALS = 24
 """Settings that `--tune` tries unless `--set tuning_trials=N` says otherwise."""
@@ -87,6 +87,7 @@ def command(
     from evokernel.app.verification import plan_verifications, remember_outcomes
     from evokernel.core.bank_uri import resolve_path
     from evokernel.core.config import resolve_config
+    from evokernel.reports.outcome_report import outcome_record
     from evokernel.sandbox import layers
 
     def settings_for(backend_name: str) -> RunConfig:
@@ -229,29 +230,6 @@ def write_kernel(kernel: Candidate, source: Path, out: Path) -> Path:
     return out
 
 
-def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
-    """The outcome and the figures derived from it, as JSON."""
-    from evokernel.reports import metrics, opportunities
-
-    best_baseline = metrics.fastest_baseline(outcome)
-    return {
-        "task": task.id,
-        "candidate": kernel.id,
-        "feasible": outcome.feasible,
-        "reason": outcome.failure.reason if outcome.failure else None,
-        "latency_us": outcome.latency_us,
-        "noise": outcome.noise,
-        "clock": outcome.clock or None,
-        "speedup": outcome.speedup,
-        "baseline_us": {name: outcome.baseline_latency_us(name) for name in outcome.baseline_us},
-        "best_baseline": best_baseline._asdict() if best_baseline else None,
-        "floor_us": metrics.roofline_us(outcome),
-        "bottleneck": outcome.profile.bottleneck if outcome.profile else None,
-        "opportunities": opportunities.opportunity_records(outcome),
-        "outcome": outcome.model_dump(mode="json"),
-    }
-
-
 def format_gate(gate: GateResult) -> list[str]:
     """The lines of one gate."""
     mark = "✓" if gate.passed else "✗"
@@ -261,6 +239,8 @@ def format_gate(gate: GateResult) -> list[str]:
 
 def format_result(request: VerificationRequest, outcome: Outcome) -> str:
     """What follows the gates that a kernel passed: gates not reached, measurements, the limit that ended it, and the conclusion."""
+    from evokernel.reports.outcome_report import measurement_rows
+
     reached_gates = {gate.gate for gate in outcome.gates}
     return "\n".join(
         [
@@ -310,58 +290,3 @@ def format_opportunities(kernel: Candidate, outcome: Outcome) -> str:
             if line.gain_us is not None
         ]
     return "\n".join(lines)
-
-
-def measurement_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
-    """Latency, baselines, profile and versions as labels and values."""
-    from evokernel.reports import formatting, metrics
-
-    if outcome.latency_us is not None:
-        count = len(outcome.samples_us)
-        samples = f", {count} samples" if count > 1 else ""
-        latency = f"{formatting.format_latency(outcome.latency_us)}{formatting.format_noise(outcome.noise)}"
-        yield "latency", f"{latency}, {formatting.clock_label([outcome.clock])}{samples}"
-        for name in outcome.baseline_us:
-            base = outcome.baseline_latency_us(name)
-            speed = formatting.format_speed(base / outcome.latency_us if base else None)
-            yield formatting.baseline_label([name]), f"{formatting.format_latency(base)}, kernel {speed}"
-        if len(outcome.baseline_us) > 1 and (best := metrics.fastest_baseline(outcome)):
-            name, speed = formatting.baseline_label([best.name]), formatting.format_speed(best.speedup)
-            yield "fastest baseline", f"{name}, {formatting.format_latency(best.us)}, kernel {speed}"
-    if outcome.profile:
-        if floor_us := metrics.roofline_us(outcome):
-            yield (
-                "floor",
-                f"{formatting.format_latency(floor_us)}, the time that the task's bytes and operations take at the limits of the device",
-            )
-        yield f"bound by {outcome.profile.bottleneck}", outcome.profile.summary
-    if outcome.run_share is not None and outcome.compared_share is not None:
-        yield (
-            "timed size",
-            f"too large to run whole: parts with {outcome.run_share:.2%} of the output ran, {outcome.compared_share:.3%} was compared",
-        )
-    yield from tuning_rows(outcome)
-    yield from (("not checked", text) for text in outcome.skipped_checks)
-    yield from outcome.versions.items()
-
-
-def tuning_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
-    """The settings of tunables that were tried, one per row, and the chosen one."""
-    from evokernel.core.labels import format_setting
-    from evokernel.reports import formatting
-
-    tuning = outcome.tuning
-    if tuning is None:
-        return
-    for trial in tuning.trials:
-        result = trial.reason if trial.latency_us is None else formatting.format_latency(trial.latency_us)
-        speed = f", {trial.speedup:.3f}x the default's speed" if trial.speedup else ""
-        yield (
-            {"search": "tried", "confirm": "measured again", "verify": "verified"}[trial.stage],
-            f"{format_setting(trial.setting)}: {result}{speed}",
-        )
-    count = sum(trial.stage == "search" for trial in tuning.trials)
-    summary = (
-        f"{format_setting(tuning.chosen)}, {tuning.gain:.3f}x the default's speed; {format_count(count, 'trial')} in {tuning.seconds:.0f} s"
-    )
-    yield "tuned", summary + (f" ({tuning.note})" if tuning.note else "")

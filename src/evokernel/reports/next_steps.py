@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from evokernel.core.commands import program_name
 from evokernel.core.config import RunConfig
 from evokernel.core.records import Attempt
 from evokernel.reports.delivery import compare_speed
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.run_state import RunState
 
+MODEL_FREE_GENERATOR = "template_search"
 ENDED_EARLY = ("interrupted", "stopped", "failed", "killed", "unfinished")
 FIXES = {
     "failed": "Fix the error above, then resume",
@@ -89,3 +91,18 @@ def bank_steps(bank: object) -> list[NextStep]:
         NextStep("Export it as a pack", quote_command("memory", "export", "pack.jsonl", "--memory", bank)),
         NextStep("See what consolidating would merge", quote_command("memory", "consolidate", "--memory", bank, "--dry-run")),
     ]
+
+
+def terminal_steps(folder: Path, generator: str, has_kernels: bool) -> list[NextStep]:
+    """Return the commands that a terminal prints after a run, as the user calls this program; without a model, how to use one."""
+    program = program_name()
+    dashboard = NextStep("look at it", f"{program} web {folder} --open")
+    export = NextStep("use the kernels", f"{program} export {folder} --out kernels") if has_kernels else None
+    model = (
+        NextStep(
+            "do better with a model", f"{program} run --generator llm --set generator.model=NAME (an API key, ollama or 'model fetch')"
+        )
+        if generator == MODEL_FREE_GENERATOR
+        else NextStep("give it more attempts", f"{program} resume {folder} --budget N")
+    )
+    return [step for step in (dashboard, export, model) if step]

@@ -15,11 +15,12 @@ import numpy as np
 from evokernel.core import paths
 from evokernel.core.backend import SIZES, Array, Backend, CallShape, TimingResult
 from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.output_difference import is_hidden
 from evokernel.core.records import Job, Profile, Usage
 from evokernel.core.seeds import seed_from_text
 from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.cases import Case, Cases
-from evokernel.verify.feedback import describe_difference, is_hidden
+from evokernel.verify.feedback import describe_difference
 from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes, make_blank_array
 
 MIN_CASES = 3
@@ -172,6 +173,11 @@ class Trial:
         return "laptop" in self.job.task.sizes and self.backend.capabilities.can_run_parts
 
     @property
+    def is_checked_on_device(self) -> bool:
+        """Whether the cases of the timed size exist on the backend's device only."""
+        return self.backend.capabilities.checks_on_device and self.job.clock != "synthetic"
+
+    @property
     def first_sizes(self) -> tuple[str, ...]:
         """The sizes at which every candidate must be correct; in simulation, the other sizes are only for kernels that would become the
         best."""
@@ -230,7 +236,7 @@ class Trial:
         signature = self.job.task.signature
         bench_input_bytes = compute_span_bytes([make_blank_array(tensor) for tensor in (*signature.inputs, *signature.params)])
         bench_output_bytes = compute_span_bytes([make_blank_array(tensor) for tensor in signature.outputs])
-        timed_slots = 1 if self.is_run_in_parts else TIMED_SLOTS
+        timed_slots = 0 if self.is_checked_on_device else 1 if self.is_run_in_parts else TIMED_SLOTS
         input_bytes = timed_slots * bench_input_bytes + sum(compute_span_bytes(case.inputs) for case in cases)
         output_bytes = timed_slots * bench_output_bytes + sum(compute_span_bytes(case.outputs) for case in cases)
         self.arena = arena or Arena(input_bytes, output_bytes, seed_from_text(f"{self.seed}/poison"))

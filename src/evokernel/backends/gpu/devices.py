@@ -25,6 +25,7 @@ class Device(NamedTuple):
     driver: str = ""
     attributes: dict[str, int] = {}
     unavailable_reason: str = ""
+    memory_bytes: int = 0
 
     @property
     def architecture(self) -> str:
@@ -57,7 +58,7 @@ def main() -> None:
 
     try:
         driver = Driver(int(sys.argv[2]))
-        device = Device(driver.name, driver.version, driver.attributes)
+        device = Device(driver.name, driver.version, driver.attributes, memory_bytes=driver.memory_bytes)
     except (DriverMissing, DeviceError) as error:
         device = Device(unavailable_reason=str(error))
     sys.stdout.write(json.dumps(device._asdict()) + "\n")

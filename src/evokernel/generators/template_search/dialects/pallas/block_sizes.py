@@ -15,6 +15,7 @@ from evokernel.generators.template_search.dialects.pallas.fused import (
     find_program,
     is_better_turned,
     is_stored_turned,
+    matrix_bytes,
 )
 from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, element_count, pad_rank, walk
 from evokernel.generators.template_search.patterns import KernelPattern
@@ -28,6 +29,8 @@ MOST_K = 2048
 """Longest sum of a product that one step computes."""
 LONG_SUM = 512
 """From this length on, the tolerance of a sum admits products of two parts."""
+TABLE_BYTES = 32 << 20
+"""Largest table of a gather that VMEM holds."""
 STEPS = 4
 """Grid steps that overlap copies with work."""
 
@@ -196,8 +199,8 @@ def fit_product_batch(pattern: KernelPattern, options: Sequence[str], choice: Ch
 
 
 def fit_product_precision(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Three passes if sums are long enough for the tolerance, otherwise all bits."""
-    return "split" if product_sizes(pattern)[2] >= LONG_SUM else "thirds"
+    """Three passes if sums are long enough for the tolerance, otherwise six."""
+    return "split" if product_sizes(pattern)[2] >= LONG_SUM else "highest"
 
 
 def fit_product_loop(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
@@ -215,6 +218,40 @@ def fit_attention_batch(pattern: KernelPattern, options: Sequence[str], choice: 
     q, key, _ = pattern.tensors
     scores = extent_of(q.shape[-2:-1]) * padded_bytes(extent_of(key.shape[-2:-1]))
     return largest_option(options, max(1.0, min(BLOCK_BYTES / scores, extent_of(q.shape[:-2]) / 2)))
+
+
+def fit_pool_algorithm(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Images as they are stored, if several of them fit into VMEM."""
+    return "strided" if "strided" in options and matrix_bytes(pattern.tensors[0].shape[-2:]) <= 2 * BLOCK_BYTES else "lanes"
+
+
+def fit_pool_images(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Images of a block of half a mebibyte: the padded copy of a block needs VMEM, too."""
+    shape = pattern.tensors[0].shape
+    return largest_option(options, min(BLOCK_BYTES / 2 / matrix_bytes(shape[-2:]), extent_of(shape[:-2]) / STEPS))
+
+
+def fit_gather_source(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """The table in VMEM if it fits."""
+    return "held" if matrix_bytes(pattern.tensors[0].shape) <= TABLE_BYTES else "copied"
+
+
+def fit_gather_lanes(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Parts of 128 lanes if there are few of them."""
+    width = extent_of(pattern.tensors[0].shape[1:])
+    return "apart" if LANES < width <= 4 * LANES else "all"
+
+
+def fit_gather_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Rows of a block of half a mebibyte."""
+    table, index = pattern.tensors
+    return largest_option(options, min(BLOCK_BYTES / 2 / padded_bytes(extent_of(table.shape[1:])), extent_of(index.shape) / STEPS))
+
+
+def fit_scan_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Half of the rows: the chunks of a row depend on each other, so that several rows hide the latency of products."""
+    rows, cols = row_sizes(pattern)
+    return largest_option(options, max(SUBLANES, min(BLOCK_BYTES / padded_bytes(cols), rows / 2)))
 
 
 def fit_turn(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
@@ -283,7 +320,8 @@ def prefers_fused(pattern: KernelPattern) -> bool:
 
 
 RULES = {
-    **{(family, "rows"): fit_rows for family in ("map", "row", "reduce", "argreduce", "crossentropy", "scan")},
+    **{(family, "rows"): fit_rows for family in ("map", "row", "reduce", "argreduce", "crossentropy")},
+    ("scan", "rows"): fit_scan_rows,
     ("map", "cols"): fit_map_cols,
     ("reduce", "algorithm"): fit_reduction, ("row", "algorithm"): fit_reduction,
     ("reduce", "view"): fit_view, ("row", "view"): fit_view, ("reduce", "lanes"): fit_nest_lanes, ("row", "lanes"): fit_nest_lanes,
@@ -294,6 +332,8 @@ RULES = {
     ("fused", "rows"): fit_fused_rows, ("fused", "turn"): fit_fused_turn,
     ("fused", "precision"): fit_fused_precision,
     **{(family, "turn"): fit_turn for family in ("row", "reduce", "argreduce", "crossentropy")},
+    ("pool", "algorithm"): fit_pool_algorithm, ("pool", "images"): fit_pool_images,
+    ("gather", "source"): fit_gather_source, ("gather", "lanes"): fit_gather_lanes, ("gather", "rows"): fit_gather_rows,
     ("attention", "rows"): fit_attention_rows, ("attention", "batch"): fit_attention_batch,
 }  # fmt: skip
 """Rules by kernel family and decision."""

@@ -21,7 +21,7 @@ template = KernelTemplate(
     decisions=(
         Decision("source", ("held", "copied")),
         Decision("rows", ("20", "64", "128", "256", "512")),
-        Decision("lanes", ("all", "128"), one_of("source", "held")),
+        Decision("lanes", ("all", "128", "apart"), one_of("source", "held")),
         Decision("buffers", ("1", "2"), one_of("source", "held")),
         Decision("store", ("row", "tile"), one_of("source", "held")),
         Decision("unroll", ("2", "4", "8")),

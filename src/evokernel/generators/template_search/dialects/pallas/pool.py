@@ -1,4 +1,4 @@
-"""Max and mean pooling over one to three axes, by shifts of a flat image or by taps stacked before the kernel."""
+"""Max and mean pooling over one to three axes, by shifts of a flat image, by strided loads, or by taps stacked before the kernel."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         "rank": rank, "window": window, "strides": strides, "paddings": paddings, "dilations": dilations, "kind": main.name,
         "counts": main.name == "mean" and main.dims != (1,) and is_padded, "by_one": all(n.is_one for n in main.nums[rank : 2 * rank]),
     }  # fmt: skip
-    traits = {main.name, *(["border"] if main.name == "max" and is_padded else [])}
+    traits = {main.name, *(["border"] if main.name == "max" and is_padded else []), *(["planar"] if rank == 2 else [])}
     return PatternDescription((StageArgument("x", x), *setting_arguments), variables, frozenset(traits))
 
 
 template = KernelTemplate(
     decisions=(
-        Decision("algorithm", ("shifts", "lanes", "stacked")),
+        Decision("algorithm", ("shifts", "lanes", "stacked"), excluded_by="planar"),
+        Decision("algorithm", ("shifts", "lanes", "stacked", "strided"), trait="planar"),
         Decision("border", ("low", "infinite", "zero"), trait="border"),
-        Decision("images", ("1", "8", "16", "64"), one_of("algorithm", "shifts")),
+        Decision("images", ("1", "2", "4", "8", "16", "64"), one_of("algorithm", "shifts", "strided")),
         Decision("lanes", ("100", "128", "512"), one_of("algorithm", "lanes")),
         STRIP._replace(when=one_of("algorithm", "lanes")),
         Decision("fold", ("taps", "axes"), one_of("algorithm", "shifts", "lanes")),

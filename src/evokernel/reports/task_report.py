@@ -1,0 +1,81 @@
+"""What a task requires, as a JSON record and as rows of labels and values, for every caller that shows a task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evokernel.core.memory_limits import estimate_memory_bytes
+from evokernel.core.numeric_contract import numeric_contract
+from evokernel.core.plugins import make_plugin
+from evokernel.core.records import Job, Task, Tensor
+from evokernel.reports.formatting import explain_tags, format_bytes
+
+
+def format_tensor(tensor: Tensor) -> str:
+    """`x:float32[64,32]`."""
+    return f"{tensor.name}:{tensor.dtype}[{','.join(map(str, tensor.shape))}]"
+
+
+def task_record(task: Task, backend: str) -> dict[str, Any]:
+    """What a kernel for a task must do on one backend. The hidden size is left out."""
+    plugin = make_plugin("backend", backend)
+    return {
+        "task": task.id,
+        "category": task.category,
+        "family": task.family,
+        "families": list(task.families),
+        "level": task.level,
+        "inputs": [format_tensor(one) for one in task.signature.inputs],
+        "params": [format_tensor(one) for one in task.signature.params],
+        "scalars": {one.name: one.value for one in task.signature.scalars},
+        "outputs": [format_tensor(one) for one in task.signature.outputs],
+        "sizes": {name: size for name, size in task.sizes.items() if name != "held_out"},
+        "flops": task.work.flops,
+        "bytes": task.work.bytes,
+        "peak_bytes": task.work.peak_bytes,
+        "verification_bytes": estimate_memory_bytes(task, in_parts=plugin.capabilities.can_check_full_sizes),
+        "timeout_s": Job.model_fields["timeout_s"].default,
+        **numeric_contract(task)._asdict(),
+        "tags": list(task.tags),
+        "backend": backend,
+        "entry_point": plugin.entry_point(task),
+        "source": task.source,
+    }
+
+
+def task_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a task requires, as labels and values: tensors, sizes, work, memory, tolerance."""
+    smaller_sizes = "".join(
+        f"; {label}: {', '.join(f'{name}={value}' for name, value in size.items())}"
+        for label, size in record["sizes"].items()
+        if label != "bench"
+    )
+    sums = (
+        f"sums of up to {record['reduction_length']:.0f} terms in {record['accumulation']} or finer"
+        if record["reduction_length"] > 1
+        else "no sums"
+    )
+    return [
+        (
+            "task",
+            f"{record['task']} (category {record['category']}, level {record['level']}, {record['dtype']}; "
+            f"built from {', '.join(record['families'])})",
+        ),
+        ("inputs", " ".join(record["inputs"]) or "none"),
+        ("parameters", " ".join(record["params"]) or "none"),
+        ("scalars", " ".join(f"{name}={value:g}" for name, value in record["scalars"].items()) or "none"),
+        ("outputs", " ".join(record["outputs"])),
+        (
+            "sizes",
+            "timed as above" + ("" if "fixed-size" in record["tags"] else f"{smaller_sizes}; and a hidden size"),
+        ),
+        ("work", f"{record['flops'] / 1e6:.3g} Mflop, {format_bytes(record['bytes'])} moved at minimum"),
+        (
+            "verifying",
+            f"takes about {format_bytes(record['verification_bytes'])} of memory (estimate) and lets a kernel run for "
+            f"{record['timeout_s']:g} s in all (timeout_s), however large the timed size is",
+        ),
+        ("tolerance", f"|got - expected| <= {record['atol']:g} * rms(expected) + {record['rtol']:g} * |expected|; integers exact"),
+        ("numbers", f"{sums}{'; equal inputs must give equal bits' if record['deterministic'] else ''}"),
+        *(("note", text) for text in explain_tags(record["tags"])),
+    ]
