@@ -8,6 +8,7 @@ import os
 import re
 import struct
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ INTEGER_FORMATS = {
 FLOAT_FORMATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 """struct formats of numbers, by Triton's type names."""
 WORD, WARP = 8, 32
+MAX_ASSEMBLERS = 4
 MAX_CHOICES = 64
 
 
@@ -75,7 +77,9 @@ def build_programs(programs: Path, timeout_s: float) -> list[str]:
             raise CandidateError("memory", "the recording of launches and kernels is too large; use fewer launches and fewer kernels")
         recording = json.loads((programs / RECORDING).read_text())
         kernels = {str(kernel["file"]): kernel for kernel in recording["kernels"]}
-        functions_by_file = {file: assemble_kernel(kernel, programs, timeout_s) for file, kernel in kernels.items()}
+        with ThreadPoolExecutor(MAX_ASSEMBLERS) as pool:
+            infos = list(pool.map(lambda kernel: assemble_kernel(kernel, programs, timeout_s), kernels.values()))
+        functions_by_file = dict(zip(kernels, infos))
         choices = max((len(row[1]) for program in recording["sizes"].values() for row in program["steps"] if row[0] == "choice"), default=1)
         programs_by_choice = [
             {
