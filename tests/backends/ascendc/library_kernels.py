@@ -73,3 +73,8 @@ def launch(kernel: str, arrays: list[np.ndarray], tiling: bytes, blocks: int = 1
 def cycles() -> float:
     """Of the launch before."""
     return json.loads(library().report())["cycles"]
+
+
+def busy_cycles() -> dict[str, float]:
+    """Busy cycles of each pipe in the launch before."""
+    return json.loads(library().report())["busy"]

@@ -75,6 +75,11 @@ CALLS = {
     "two": call("two", outputs=(Y, Y)),
     "two of one": call("two"),
     "lambda": call("by_lambda", (X, [[2, 4], "ints"])),
+    "placed": run("PlacedCustom"),
+    "lists": run("AttributesCustom", attributes=("sum", [[2, 3], "ints"], [[1.5, 2.5], "floats"], [[0, 1], "ints"])),
+    "default lists": run("AttributesCustom"),
+    "inferred": run("AttributesCustom", [[[3, 3], "float32"]], ("sum", [[2, 3], "ints"])),
+    "list of lists": run("AttributesCustom", attributes=("sum", None, None, None, [[1], "ints"])),
 }
 BROKEN = {
     "unknown": ("E-OP-NAME", "MissingCustom"),
@@ -109,6 +114,7 @@ BROKEN = {
     "wrong type": ("E-BIND-RESULT", "Half [8], but must be Float [8]"),
     "to the cpu": ("E-BIND-CPU", "10000 elements"),
     "raises": ("E-HOST-RAISED", "out of luck"),
+    "list of lists": ("E-OP-ARGS", "'pairs' of AttributesCustom is a list of lists"),
     "two of one": ("E-BIND-RESULT", "returns 2 tensors, but must return 1"),
 }
 
@@ -120,7 +126,9 @@ def library(tmp_path_factory):
     files = {path.name: path.read_text() for path in SOURCES.iterdir()}
     bind = files.pop("bind.cpp")
     tiling = "optiling::CopyTilingData"
-    build(Project("CopyCustom", "copy_custom", 4, files, "kernel.cpp", ("operators.cpp",), "tiling.h", tiling, {}, bind), folder)
+    build(
+        Project("CopyCustom", "copy_custom", 4, files, "kernel.cpp", ("operators.cpp", "graph.cpp"), "tiling.h", tiling, {}, bind), folder
+    )
     return folder
 
 
@@ -176,6 +184,23 @@ def test_command_with_a_literal_is_refused_with_the_fix(tmp_path):
     with pytest.raises(CandidateError, match="EXEC_NPU_CMD takes variables only") as caught:
         build(project, tmp_path)
     assert caught.value.reason == "compile_error"
+
+
+def test_tiling_data_are_in_the_buffer_that_host_code_gives(strict):
+    assert strict["placed"]["results"] == [[0, 6.5, 0, 0, 3, 0, 0, 40]]
+
+
+def test_attributes_are_texts_and_lists(strict):
+    assert strict["lists"]["results"][0][1] == 1000 + 5 + 4 + 100 + 60
+    assert strict["default lists"]["results"][0][1] == 1 + 0.75 + 200 + 60
+
+
+def test_functions_for_graphs_are_called_and_their_objections_are_noted(strict):
+    notes = {name: [note[2] for note in strict[name]["report"]["notes"]] for name in ("lists", "default lists", "inferred")}
+    assert notes["lists"] == []
+    assert notes["default lists"] == ['the function of SetCheckSupport rejects this call of AttributesCustom: {"isSupported": "False", '
+                                      '"reason": "only two steps"}']  # fmt: skip
+    assert notes["inferred"] == ["the inference function of AttributesCustom gives output 0 the shape [6], but the call passes [8]"]
 
 
 def test_launch_follows_the_tiling_function(strict):

@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from library_kernels import CUBE, MEETS, MIX, Broken, cycles, launch
+from library_kernels import CUBE, MEETS, MIX, Broken, busy_cycles, cycles, launch
 
 RNG = np.random.default_rng(11)
 FIELDS = 50
@@ -98,6 +98,47 @@ def test_other_operand_positions(kernel):
     c = np.zeros(wanted.shape, np.float32)
     launch(kernel, [a, b, c], tiling(m, n, k, (m, n)) + struct.pack("<4i", 0, 0, 0, 0))
     np.testing.assert_allclose(c, wanted * (0.5 if kernel == "product_scaled" else 1), rtol=1e-3, atol=1e-3)
+
+
+def pack_scales(scales: np.ndarray, offset: int = 0) -> np.ndarray:
+    """The scales as the output of the cube takes them: float bits, an offset of 9 bits, and a bit for signed results."""
+    bits = scales.astype(np.float32).view(np.uint32).astype(np.uint64)
+    return bits | np.uint64((offset & 0x1FF) << 37) | np.uint64(1 << 46)
+
+
+def dequantise(kernel: str, c: np.ndarray, scales: np.ndarray, mode: int) -> tuple[np.ndarray, np.ndarray]:
+    """The result of a product of int8 and its exact sums."""
+    m, n, k = *c.shape, 96
+    a, b = (RNG.integers(-50, 50, shape).astype(np.int8) for shape in ((m, k), (k, n)))
+    launch(kernel, [a, b, scales, c], tiling(m, n, k, (m, n)) + struct.pack("<4i", 0, 0, 0, mode))
+    return c, a.astype(np.int64) @ b.astype(np.int64)
+
+
+@pytest.mark.parametrize("mode", [1, 2])
+def test_products_of_int8_are_dequantised(mode):
+    scales = RNG.uniform(0.001, 0.01, 40).astype(np.float32)
+    kept = (scales.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)  # the hardware takes 19 bits
+    got, sums = dequantise("dequantised_half", np.zeros((33, 40), np.float16), pack_scales(scales), mode)
+    wanted = (sums.astype(np.float32) * (kept[0] if mode == 1 else kept)).astype(np.float16)
+    np.testing.assert_array_equal(got, wanted)
+    got, sums = dequantise("dequantised_int8", np.zeros((33, 40), np.int8), pack_scales(scales, -7), mode)
+    rounded = np.rint(sums.astype(np.float32) * (kept[0] if mode == 1 else kept)) - 7
+    np.testing.assert_array_equal(got, np.clip(rounded, -128, 127).astype(np.int8))
+
+
+def test_products_of_int8_need_scales():
+    with pytest.raises(Broken, match="E-CUBE-QUANT"):
+        dequantise("dequantised_half", np.zeros((32, 32), np.float16), pack_scales(np.ones(32)), 0)
+    with pytest.raises(Broken, match="E-GM-OOB"):
+        dequantise("dequantised_half", np.zeros((32, 32), np.float16), pack_scales(np.ones(16)), 2)
+
+
+def test_the_cube_multiplies_int8_twice_as_fast_as_half():
+    size, busy = 128, {}
+    for kernel, kind, out in (("product_half", np.float16, np.float32), ("product_int8", np.int8, np.int32)):
+        multiply(kernel, np.ones((size, size), kind), np.ones((size, size), kind), np.zeros((size, size), out))
+        busy[kernel] = busy_cycles()["M"]
+    assert busy["product_half"] == 2 * busy["product_int8"] == size**3 / 4096
 
 
 def test_a_larger_product_takes_longer_and_two_vector_cores_share_a_cube():

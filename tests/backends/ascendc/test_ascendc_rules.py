@@ -112,6 +112,12 @@ def test_mutants_violate_exactly_their_rule(name: str, base: str, ran: Callable[
     assert not wrong, "\n".join(wrong)
 
 
+@needs_compiler
+def test_hardware_continues_after_a_division_by_zero(ran: Callable[[str], Ran]):
+    [found] = [found for _, mutant, found in ran("scalar").of("kernel", "hardware") if mutant.code == "E-DIVIDE"]
+    assert (found.code, found.notes) == ("", ("E-DIVIDE",))
+
+
 @pytest.mark.slow(one_in=5)
 @needs_compiler
 @pytest.mark.parametrize("base", bases("allowed"))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
+from platform import machine
 
 from evokernel.backends.ascendc import source_parser
 from evokernel.backends.ascendc.class_scope import rewrite_class_scope
@@ -42,8 +43,9 @@ UNWIND_FLAGS = ("-fnon-call-exceptions", "-fasynchronous-unwind-tables")
 """An access to unmapped memory ends a kernel with an exception, thrown at the faulting instruction."""
 FRAME_FLAGS = ("-fno-omit-frame-pointer",)
 """The simulator finds the line of an instruction by walking the frames."""
-DIVIDE_TRAP_FLAGS = ("-fsanitize=integer-divide-by-zero", "-fsanitize-undefined-trap-on-error")
-"""Some processors divide integers by zero without a trap."""
+TRAPPING_MACHINES = ("x86_64", "AMD64")
+DIVIDE_TRAP_FLAGS = () if machine() in TRAPPING_MACHINES else ("-fsanitize=integer-divide-by-zero", "-fsanitize-undefined-trap-on-error")
+"""Some processors divide integers by zero without a trap. Where they trap, level `hardware` continues after the instruction."""
 OPTIMIZE_FLAGS = ("-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math")
 LINE_INFO_FLAGS = ("-g1", "-gdwarf-4", "-fno-tree-tail-merge", "-fno-crossjumping", "-fno-partial-inlining")
 """Each violation must map to one source line, so the compiler must not merge equal branches. addr2line misreads the files of DWARF 5."""

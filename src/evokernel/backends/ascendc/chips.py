@@ -17,7 +17,7 @@ RUNTIME_SETTINGS = (
     "aiv_cores", "aic_cores", "ghz", "ub_bytes", "l1_bytes", "l0a_bytes", "l0b_bytes", "l0c_bytes", "bt_bytes", "fb_bytes", "l2_bytes",
     "max_buffers", "event_ids", "queue_buffers", "issue", "vector_start", "reduce_start", "scalar_ub", "scalar_gm_hit", "scalar_gm_miss",
     "flag", "handshake", "dcache_lines", "hbm_bytes_per_cycle", "l2_bytes_per_cycle", "unaligned_gm", "cube_macs_half", "cube_macs_float",
-    "l1_to_l0_bytes_per_cycle", "fixpipe_bytes_per_cycle", "launch_us", "sync_all", "l2_share",
+    "cube_macs_int8", "l1_to_l0_bytes_per_cycle", "fixpipe_bytes_per_cycle", "launch_us", "sync_all", "l2_share",
     "copy_start", "core_hbm_bytes_per_cycle", "cold_l2", "bypass_request", "same_address", "matmul_bytes_per_cycle",
     "matmul_odd_bytes_per_cycle", "matmul_row", "matmul_start", "cube_start",
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from evokernel.backends.ascendc.chips import Chip
 
 BLOCK_SIDE = 16
-"""Side of the blocks that the cube multiplies."""
+"""Side of the blocks that the cube multiplies; blocks of int8 are twice as deep."""
 
 
 class Factor(NamedTuple):
@@ -75,8 +75,9 @@ def estimate_product(product: Product, memory: MemoryRates, chip: Chip) -> Produ
     base_m, base_n, base_k = product.base
     tiles_m, tiles_n = ceil(product.rows / base_m), ceil(product.columns / base_n)
     latency = chip.estimate_copy_cycles(0)
-    blocks = ceil(product.rows / BLOCK_SIDE) * ceil(product.columns / BLOCK_SIDE) * ceil(product.depth / BLOCK_SIDE)
-    mac = BLOCK_SIDE**3 * blocks / product.macs_per_cycle
+    strip = BLOCK_SIDE * 2 if product.left.element_bytes == 1 else BLOCK_SIDE
+    blocks = ceil(product.rows / BLOCK_SIDE) * ceil(product.columns / BLOCK_SIDE) * ceil(product.depth / strip)
+    mac = BLOCK_SIDE**2 * strip * blocks / product.macs_per_cycle
     left_bytes = float(product.left.element_bytes * product.rows * product.depth * tiles_n)
     right_bytes = float(product.right.element_bytes * product.columns * product.depth * tiles_m)
     left_copy = product.left.element_bytes * base_m * base_k * product.steps[0]

@@ -37,6 +37,7 @@ HAZARD_TEXTS = {
     "W-GM-SIZE": " SetGlobalBuffer declares more elements than the argument has: clamp the last core to the remaining elements.",
     "W-UB-FULL": " InitBuffer announces more local memory than the core has; an access to the excess would fail: use smaller buffers.",
     "W-LIB-TMP": " A library call gets a temporary buffer without memory, and happens to need none: pass an allocated one.",
+    "W-OP-GRAPH": " A function that only graphs use rejects the call or infers other outputs: correct it before a graph uses the operator.",
     "W-LIB-OVERLAP": " A library call works in place, which its documentation does not allow: give it a separate destination.",
 }
 """Hazards on a device that violate no rule, by the code of the simulator's note."""

@@ -97,6 +97,16 @@ static ge::graphStatus WithValues(gert::TilingContext* context) {
   tiling.set_number(values ? values[5] : -1.0f);
   return Saved(context, tiling);
 }
+// The fields are in the buffer of the context from the beginning: nothing is saved.
+static ge::graphStatus Placed(gert::TilingContext* context) {
+  CopyTilingData tiling;
+  tiling.SetDataPtr(context->GetRawTilingData()->GetData());
+  tiling.set_number(6.5f);
+  tiling.inner.set_small(3);
+  context->GetRawTilingData()->SetDataSize(tiling.GetDataSize());
+  context->SetBlockDim(1);
+  return ge::GRAPH_SUCCESS;
+}
 IMPL_OP_OPTILING(ValuesCustom).Tiling(WithValues).TilingInputsDataDependency({0});
 IMPL_OP_OPTILING(NoValuesCustom).Tiling(WithValues);
 IMPL_OP_OPTILING(ParsedCustom).Tiling(WithParsed).TilingParse<Parsed>(Parse);
@@ -142,6 +152,7 @@ BROKEN(OverflowCustom, Overflow);
 BROKEN(NullCustom, Null);
 BROKEN(AskedNullCustom, AskedNull);
 BROKEN(DimensionCustom, Dimension);
+BROKEN(PlacedCustom, Placed);
 
 class ParsedCustom : public OpDef {
  public:

@@ -185,3 +185,29 @@ extern "C" void product_forgotten(unsigned char* const* arguments) {
   mm.SetTensorA(given.a);
   mm.IterateAll(given.c);
 }
+
+// ---- products of int8 with a scale for each column, or one for all; arguments are A, B, scales and C
+
+template <typename C> void dequantised(unsigned char* const* arguments) {
+  GET_TILING_DATA_WITH_STRUCT(Shape, shape, arguments[5]);
+  AscendC::TPipe pipe;
+  Matmul<MatmulType<AscendC::TPosition::GM, CubeFormat::ND, int8_t>, MatmulType<AscendC::TPosition::GM, CubeFormat::ND, int8_t>,
+         MatmulType<AscendC::TPosition::GM, CubeFormat::ND, C>, MatmulType<AscendC::TPosition::GM, CubeFormat::ND, int32_t>>
+      mm;
+  REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &shape.cube);
+  AscendC::GlobalTensor<int8_t> a, b;
+  AscendC::GlobalTensor<uint64_t> scales;
+  AscendC::GlobalTensor<C> c;
+  a.SetGlobalBuffer(reinterpret_cast<int8_t*>(arguments[0]));
+  b.SetGlobalBuffer(reinterpret_cast<int8_t*>(arguments[1]));
+  scales.SetGlobalBuffer(reinterpret_cast<uint64_t*>(arguments[2]));
+  c.SetGlobalBuffer(reinterpret_cast<C*>(arguments[3]));
+  mm.SetTensorA(a);
+  mm.SetTensorB(b);
+  if (shape.mode == 1) mm.SetQuantScalar(scales.GetValue(0));
+  if (shape.mode == 2) mm.SetQuantVector(scales);
+  mm.IterateAll(c);
+  mm.End();
+}
+extern "C" void dequantised_half(unsigned char* const* arguments) { dequantised<half>(arguments); }
+extern "C" void dequantised_int8(unsigned char* const* arguments) { dequantised<int8_t>(arguments); }

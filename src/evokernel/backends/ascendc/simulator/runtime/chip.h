@@ -32,7 +32,7 @@ struct Chip {
   double unaligned_gm = 1.43;  // maximum slowdown of a copy that touches more 512-byte sectors than necessary
   double copy_start = 21;      // minimum cycles until the next copy can start
   double core_hbm_bytes_per_cycle = 34;  // rate of one core if the data are not in L2
-  double cube_macs_half = 4096, cube_macs_float = 1024;
+  double cube_macs_half = 4096, cube_macs_float = 1024, cube_macs_int8 = 8192;
   double l1_to_l0_bytes_per_cycle = 131, fixpipe_bytes_per_cycle = 64;
   double matmul_bytes_per_cycle = 95;      // from L2 into L1, with long rows
   double matmul_odd_bytes_per_cycle = 16;  // if rows do not start at multiples of 32 bytes
@@ -46,6 +46,9 @@ struct Chip {
   double copy_kib[COPY_POINTS] = {0, 1, 2, 4, 8, 12, 16, 20, 24, 32, 64, 128};
   double copy_cycles[COPY_POINTS] = {215, 235, 255, 291, 321, 378, 404, 496, 534, 712, 1413, 2800};
 
+  double macs(size_t bytes) const {  // multiply-adds of the cube per cycle, for elements of this size
+    return bytes == 4 ? cube_macs_float : bytes == 2 ? cube_macs_half : cube_macs_int8;
+  }
   double copy(double bytes) const {
     double kib = bytes / 1024;
     constexpr int last = COPY_POINTS - 1;

@@ -187,7 +187,7 @@ int simulator_configure(const char* text) {
       FIELD(aiv_cores), FIELD(aic_cores), FIELD(ghz), FIELD(ub_bytes), FIELD(l1_bytes), FIELD(l0a_bytes), FIELD(l0b_bytes), FIELD(l0c_bytes),
       FIELD(bt_bytes), FIELD(fb_bytes), FIELD(l2_bytes), FIELD(max_buffers), FIELD(event_ids), FIELD(queue_buffers), FIELD(issue),
       FIELD(vector_start), FIELD(reduce_start), FIELD(scalar_ub), FIELD(scalar_gm_hit), FIELD(scalar_gm_miss), FIELD(flag), FIELD(handshake), FIELD(dcache_lines),
-      FIELD(hbm_bytes_per_cycle), FIELD(l2_bytes_per_cycle), FIELD(unaligned_gm), FIELD(cube_macs_half), FIELD(cube_macs_float),
+      FIELD(hbm_bytes_per_cycle), FIELD(l2_bytes_per_cycle), FIELD(unaligned_gm), FIELD(cube_macs_half), FIELD(cube_macs_float), FIELD(cube_macs_int8),
       FIELD(l1_to_l0_bytes_per_cycle), FIELD(fixpipe_bytes_per_cycle), FIELD(launch_us), FIELD(sync_all),
       FIELD(l2_share), FIELD(copy_start), FIELD(core_hbm_bytes_per_cycle), FIELD(cold_l2), FIELD(bypass_request), FIELD(same_address),
       FIELD(matmul_bytes_per_cycle), FIELD(matmul_odd_bytes_per_cycle), FIELD(matmul_row), FIELD(matmul_start), FIELD(cube_start),

@@ -31,7 +31,7 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
   constexpr int64_t STRIP = BLOCK / sizeof(U);
   int64_t rows = roundUp(by.m, 16), columns = roundUp(by.n, 16), depth = roundUp(by.k, by.kDirectionAlign ? 16 : STRIP);
   bool single = by.m == 1;
-  double rate = sizeof(U) == 4 ? chip().cube_macs_float : sizeof(U) == 2 ? chip().cube_macs_half : 2 * chip().cube_macs_half;
+  double rate = chip().macs(sizeof(U));
   core->issue(M, 16 + double(rows) * double(columns) * double(depth) / rate, 16);
   core->counts.macs += uint64_t(by.m) * by.n * by.k;
   source(M, left, uint64_t(single ? by.k : rows * depth) * sizeof(U), what, FRACTAL);
@@ -54,20 +54,9 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
 
 // ---- output of L0C
 
-inline float scaleOf(uint64_t bits) {
-  uint32_t low = uint32_t(bits);
-  float scale;
-  memcpy(&scale, &low, sizeof scale);
-  return scale;
-}
-template <typename D> inline D saturated(float value) {
-  float low = std::is_signed<D>::value ? -128.0f : 0.0f, high = std::is_signed<D>::value ? 127.0f : 255.0f;
-  return D(std::min(std::max(std::nearbyint(value), low), high));
-}
-
 template <typename D, typename U> struct Leaving {  // the conversion of a number in Fixpipe
   QuantMode_t mode;
-  float scale;
+  Scale scale;
   const uint64_t* scales;  // one per column
   bool relu;
 
@@ -88,11 +77,7 @@ template <typename D, typename U> struct Leaving {  // the conversion of a numbe
     bool isPlain = mode == NoQuant || mode == F322F16 || mode == F322BF16;
     if (relu && number < U(0)) number = U(0);
     if (isPlain) return D(number);
-    float value = float(number) * (scales ? scaleOf(scales[column]) : scale);
-    if constexpr (sizeof(D) == 1)
-      return saturated<D>(value);
-    else
-      return D(value);
+    return (scales ? Scale::ofOutput(scales[column]) : scale).template convert<D>(number);
   }
 };
 
@@ -103,7 +88,7 @@ inline void leave(const AscendC::LocalTensor<U>& src, const AscendC::FixpipePara
   onCube(what);
   if (!by.nSize || !by.mSize) endRun("E-CUBE-PARAMS", "%s: mSize is %u and nSize is %u; both must be above 0", what, by.mSize, by.nSize);
   if (by.srcStride < by.mSize) reportViolation("E-CUBE-PARAMS", "%s: srcStride %u is smaller than mSize, which is %u rows", what, by.srcStride, by.mSize);
-  Leaving<D, U> leaving{by.quantPre, scaleOf(by.deqScalar), scales, by.reluEn};
+  Leaving<D, U> leaving{by.quantPre, Scale::ofOutput(by.deqScalar), scales, by.reluEn};
   leaving.check(what);
   if (by.unitFlag) {  // the cube signals the completion of a result
     Event done;

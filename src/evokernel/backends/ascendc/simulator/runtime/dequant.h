@@ -1,6 +1,7 @@
 // Casts with a scale in a register, for quantised numbers.
 #pragma once
 #include "fused.h"
+#include "scale.h"
 
 namespace AscendC {
 
@@ -22,27 +23,6 @@ struct VdeqInfo {
 }  // namespace AscendC
 
 namespace simulator {
-
-// The scale of one element, as the hardware packs it into 64 bits.
-struct Scale {
-  float scale;
-  int16_t offset;
-  bool isSigned;
-  uint64_t packed() const {
-    uint32_t bits;
-    memcpy(&bits, &scale, 4);
-    return uint64_t(bits) | (uint64_t(offset & 0x1ff) << 37) | (uint64_t(isSigned) << 46);
-  }
-  static Scale from(uint64_t packed) {
-    uint32_t bits = uint32_t(packed);
-    Scale made;
-    memcpy(&made.scale, &bits, 4);
-    made.offset = int16_t((packed >> 37) & 0x1ff);
-    if (made.offset & 0x100) made.offset = int16_t(made.offset - 0x200);
-    made.isSigned = (packed >> 46) & 1;
-    return made;
-  }
-};
 
 template <typename T> inline T scaled(int16_t x, const Scale& by) {
   double value = wholeNumber(double(x) * double(by.scale), RoundMode::CAST_RINT) + by.offset;

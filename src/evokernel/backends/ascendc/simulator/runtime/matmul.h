@@ -6,6 +6,7 @@
 #include "matmul_cost.h"
 #include "matrices.h"
 #include "queues.h"
+#include "scale.h"
 
 namespace AscendC {
 

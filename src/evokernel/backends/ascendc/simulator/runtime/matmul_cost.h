@@ -57,7 +57,8 @@ inline ProductCost productCost(const Product& p, const Memory& memory) {
   const Chip& c = chip();
   ProductCost cost;
   double tilesM = pieces(p.rows, p.baseM), tilesN = pieces(p.columns, p.baseN), latency = c.copy(0);
-  cost.mac = 4096 * pieces(p.rows, 16) * pieces(p.columns, 16) * pieces(p.depth, 16) / p.macs;
+  double strip = p.left.bytes == 1 ? 32 : 16;  // of the depth: 32 bytes, or two of them for float
+  cost.mac = 256 * strip * pieces(p.rows, 16) * pieces(p.columns, 16) * pieces(p.depth, strip) / p.macs;
   double leftBytes = p.left.bytes * p.rows * p.depth * tilesN, rightBytes = p.right.bytes * p.columns * p.depth * tilesM;
   double leftTile = p.left.bytes * p.baseM * p.baseK, rightTile = p.right.bytes * p.baseN * p.baseK, missing = 0;
   cost.into1 = factorCycles(p.left, leftBytes, pieces(p.ownColumns, p.baseN), memory, leftTile * p.stepKa, missing) +

@@ -112,25 +112,23 @@ void addBias(int column, int rows, int columns, int64_t wide) {
 
 // ---- results
 
-// An output scale of the cube is a float in the lower half of 64 bits.
-float scaleAt(int column) const {
-  if (quant == NOWHERE) return 1.0f;
-  uint64_t bits = quant == SCALAR ? quantBits : quant == GM ? quantGm.data()[column] : quantLocal.data()[column];
-  uint32_t low = uint32_t(bits);
-  float scale;
-  memcpy(&scale, &low, sizeof scale);
-  return scale;
+simulator::Scale scaleAt(int column) const {
+  return simulator::Scale::ofOutput(quant == SCALAR ? quantBits : quant == GM ? quantGm.data()[column] : quantLocal.data()[column]);
+}
+// The columns of a result must have scales if it is not stored with the type of its sums.
+void checkScales(int columns, const char* what) const {
+  constexpr bool isByte = sizeof(DstT) == 1;
+  if (quant == NOWHERE && (isByte || (std::is_same<Sum, int32_t>::value && sizeof(DstT) == 2)))
+    simulator::reportViolation("E-CUBE-QUANT", "%s: the product of %s is stored as %s without a scale: call SetQuantScalar or SetQuantVector", what,
+                               simulator::typeName<SrcAT>(), simulator::typeName<DstT>());
+  int first = step >= 0 ? tile.col : 0;
+  if (quant == GM) quantGm.check(int64_t(first) * 8, uint64_t(columns) * 8, "Matmul reads the scales");
+  if (quant == LOCAL) simulator::source(simulator::S, quantLocal[uint32_t(first)], uint64_t(columns) * 8, "Matmul reads the scales", 8);
 }
 DstT result(int row, int column, int firstColumn, int64_t wide) const {
   Sum sum = sums[size_t(row * wide + column)];
   if (quant == NOWHERE) return DstT(sum);
-  float scaled = float(sum) * scaleAt(firstColumn + column);
-  if constexpr (std::is_same<DstT, int8_t>::value || std::is_same<DstT, uint8_t>::value) {
-    float low = std::is_signed<DstT>::value ? -128.0f : 0.0f, high = std::is_signed<DstT>::value ? 127.0f : 255.0f;
-    return DstT(std::min(std::max(std::nearbyint(scaled), low), high));
-  } else {
-    return DstT(scaled);
-  }
+  return scaleAt(firstColumn + column).template convert<DstT>(sum);
 }
 static DstT combined(DstT was, DstT is, uint8_t atomic) {
   if (atomic == 1) return DstT(was + is);
@@ -145,6 +143,7 @@ uint8_t atomicMode(uint8_t asked) const {
 void storeGm(const GlobalTensor<DstT>& gm, const simulator::Layout& to, int row, int column, int rows, int columns, uint8_t enAtomic,
              const char* what) {
   gm.writes(what);
+  checkScales(columns, what);
   gm.check(0, uint64_t(to.elements(row + rows, column + columns)) * sizeof(DstT), what);
   uint8_t atomic = atomicMode(enAtomic);
   if (!recordsOutput(gm, to, row, column, rows, columns, atomic)) return;
@@ -170,6 +169,7 @@ bool recordsOutput(const GlobalTensor<DstT>& gm, const simulator::Layout& to, in
   return !simulator::isDry();
 }
 void storeLocal(const LocalTensor<DstT>& local, const simulator::Layout& to, int rows, int columns, uint8_t enAtomic, const char* what) {
+  checkScales(columns, what);
   simulator::core->move(simulator::MTE2, double(rows) * columns * sizeof(DstT));  // through global memory
   simulator::target(simulator::S, local, uint64_t(to.elements(rows, columns)) * sizeof(DstT), what);
   if (simulator::isDry()) return;
@@ -230,7 +230,7 @@ simulator::Product describe(int rows, int columns) const {
   p.stepKb = bulk ? std::max(1, int(shape.stepKb)) : 1;
   p.isSingle = !bulk && shape.depthA1 == 1 && shape.depthB1 == 1;
   p.outBytes = sizeof(DstT);
-  p.macs = sizeof(SrcAT) == 4 ? simulator::chip().cube_macs_float : simulator::chip().cube_macs_half;
+  p.macs = simulator::chip().macs(sizeof(SrcAT));
   p.left = factor(left, A_TYPE::format, sizeof(SrcAT), left.transposed ? std::min<double>(p.baseM, rows) : std::min(p.baseK * p.stepKa, p.depth),
                   left.transposed ? wholeM : wholeKa, double(wholeN) / n);
   p.right = factor(right, B_TYPE::format, sizeof(SrcBT), right.transposed ? std::min(p.baseK * p.stepKb, p.depth) : std::min<double>(p.baseN, columns),

@@ -37,6 +37,20 @@ struct Watch {
 };
 Watch watch;
 
+// Tiling data whose fields are in a buffer of the context.
+struct PlacedTiling {
+  void* buffer;
+  size_t bytes;
+  std::string name;
+};
+std::map<const void*, PlacedTiling> placedTilings;
+
+void storePlaced(const void* object, const PlacedTiling& placed) {
+  memcpy(placed.buffer, object, placed.bytes);
+  watch.saved = placed.bytes;
+  watch.savedBy = placed.name;
+}
+
 template <class Entries>
 std::string names(const Entries& entries) {
   std::string list;
@@ -143,23 +157,26 @@ bool isValue(const Operand& operand) {
          operand.kind == Operand::NUMBERS;
 }
 
-// The type of a value: that of the first column of DataType that fits the tensors.
-ge::DataType typeOfValue(const ops::OpDef& op, const Operands& inputs, size_t index) {
-  const auto& types = op.simulatorInputs()[index]->simulatorTypes();
-  for (size_t column = 0; column < types.size(); column++) {
-    bool fits = true;
-    for (size_t i = 0; i < inputs.size() && fits; i++) {
-      const auto& others = op.simulatorInputs()[i]->simulatorTypes();
-      for (const Operand& operand : inputs[i])
-        fits = fits && (operand.kind != Operand::TENSOR || (column < others.size() && others[column] == operand.type));
-    }
-    if (fits) return types[column];
+// Whether the n-th types of the parameters are those of the tensors.
+bool fitsColumn(const ops::Entries<ops::OpParamDef>& parameters, const Operands& given, size_t column) {
+  for (size_t i = 0; i < given.size() && i < parameters.size(); i++) {
+    const auto& types = parameters[i]->simulatorTypes();
+    for (const Operand& operand : given[i])
+      if (operand.kind == Operand::TENSOR && !(column < types.size() && types[column] == operand.type)) return false;
   }
+  return true;
+}
+
+// The type of a value: that of the first column of DataType that fits the tensors.
+ge::DataType typeOfValue(const ops::OpDef& op, const Operands& inputs, const Operands& outputs, size_t index) {
+  const auto& types = op.simulatorInputs()[index]->simulatorTypes();
+  for (size_t column = 0; column < types.size(); column++)
+    if (fitsColumn(op.simulatorInputs(), inputs, column) && fitsColumn(op.simulatorOutputs(), outputs, column)) return types[column];
   return types.empty() ? ge::DT_FLOAT : types[0];
 }
 
 // aclnn takes numbers for inputs that the OpDef declares with Scalar(), ScalarList() or ValueDepend, and gives the kernel a tensor of them.
-Operands withTensorsOfValues(const ops::OpDef& op, Operands inputs, std::vector<std::shared_ptr<void>>& memory) {
+Operands withTensorsOfValues(const ops::OpDef& op, Operands inputs, const Operands& outputs, std::vector<std::shared_ptr<void>>& memory) {
   for (size_t i = 0; i < inputs.size(); i++) {
     if (inputs[i].size() != 1 || !isValue(inputs[i][0])) continue;
     const ops::OpParamDef& parameter = *op.simulatorInputs()[i];
@@ -172,7 +189,7 @@ Operands withTensorsOfValues(const ops::OpDef& op, Operands inputs, std::vector<
     if (given.kind == Operand::NUMBER) values = {given.number};
     if (given.kind == Operand::INTEGER || given.kind == Operand::BOOLEAN) values = {static_cast<double>(given.integer)};
     memory.emplace_back();
-    inputs[i][0] = tensorOfValues(values, typeOfValue(op, inputs, i), memory.back());
+    inputs[i][0] = tensorOfValues(values, typeOfValue(op, inputs, outputs, i), memory.back());
   }
   return inputs;
 }
@@ -321,6 +338,8 @@ void checkAttributeType(const ops::OpDef& op, const ops::OpAttrDef& attribute, c
   if (kind == Value::STRING && !isText) endRun("E-OP-ARGS", "attribute '%s' of %s is a string, but the call passes another type", name, type);
   if ((kind == Value::LIST_INT || kind == Value::LIST_BOOL) && !isIntegers)
     endRun("E-OP-ARGS", "attribute '%s' of %s is a list of integers, but the call passes another type", name, type);
+  if (kind == Value::LIST_LIST_INT)
+    endRun("E-OP-ARGS", "attribute '%s' of %s is a list of lists, which a call cannot pass: give it a default in the OpDef", name, type);
   if (kind == Value::LIST_FLOAT && !isNumbers && !isIntegers)
     endRun("E-OP-ARGS", "attribute '%s' of %s is a list of floats, but the call passes another type", name, type);
   if (!operand.bytes) return;
@@ -417,7 +436,11 @@ void tile(const ops::OpDef& op, const Node& node, Tiling& tiling) {
       endRun("E-TILING-FAIL", "the SetTilingParse function of %s returned failure", op.simulatorType().c_str());
   }
   gert::TilingContext context(&node, &tiling, compileInfo.get());
-  checkTiling(op, tiling, guardedTiling(functions.tiling, &context));
+  placedTilings.clear();
+  ge::graphStatus status = guardedTiling(functions.tiling, &context);
+  for (const auto& [object, placed] : placedTilings) storePlaced(object, placed);  // objects that outlive the function
+  placedTilings.clear();
+  checkTiling(op, tiling, status);
 }
 
 void checkKernel(const ops::OpDef& op, const Launch& launch) {
@@ -450,6 +473,16 @@ void savedTiling(size_t bytes, size_t capacity, const char* name) {
   watch.savedBy = name;
 }
 
+void placeTiling(const void* object, void* buffer, size_t bytes, const char* name) { placedTilings[object] = {buffer, bytes, name}; }
+
+void endTiling(const void* object) {
+  if (placedTilings.empty()) return;
+  auto found = placedTilings.find(object);
+  if (found == placedTilings.end()) return;
+  storePlaced(object, found->second);
+  placedTilings.erase(found);
+}
+
 static void runGrouped(const ops::OpDef& op, const Operands& inputs, const std::vector<Operand>& attributes, const Operands& outputs, bool isCommand) {
   const std::string& type = op.simulatorType();
   Node node;
@@ -462,6 +495,7 @@ static void runGrouped(const ops::OpDef& op, const Operands& inputs, const std::
   addOutputs(op, outputs, node, wanted, used);
   checkColumn(op, used);
   checkKernel(op, wanted);
+  callGraphFunctions(op, node);
   Tiling tiling;
   tile(op, node, tiling);
   auto* bytes = static_cast<const uint8_t*>(tiling.data.GetData());
@@ -488,8 +522,9 @@ void runCommand(const char* command, const std::vector<Operand>& operands) {
          names(op.simulatorInputs()).c_str(), names(op.simulatorAttributes()).c_str(), names(op.simulatorOutputs()).c_str());
   auto first = operands.begin();
   std::vector<std::shared_ptr<void>> memory;
-  Operands given = withTensorsOfValues(op, splitLists({first, first + inputs}), memory);
-  Operands results = completedOutputs(op, given, {first + inputs + attributes, operands.end()});
+  Operands passed = splitLists({first, first + inputs});
+  Operands results = completedOutputs(op, passed, {first + inputs + attributes, operands.end()});
+  Operands given = withTensorsOfValues(op, passed, results, memory);
   runGrouped(op, given, {first + inputs, first + inputs + attributes}, results, true);
 }
 

@@ -11,6 +11,7 @@
 #include "exe_graph/runtime/infer_shape_context.h"
 #include "exe_graph/runtime/tiling_context.h"
 #include "exe_graph/runtime/tiling_parse_context.h"
+#include "graph/operator.h"
 
 namespace ops {
 class OpDef;
@@ -22,6 +23,8 @@ using TilingFunction = ge::graphStatus (*)(gert::TilingContext*);
 using ParseFunction = ge::graphStatus (*)(gert::TilingParseContext*);
 using ShapeFunction = ge::graphStatus (*)(gert::InferShapeContext*);
 using TypeFunction = ge::graphStatus (*)(gert::InferDataTypeContext*);
+using SupportFunction = ge::graphStatus (*)(const ge::Operator&, ge::AscendString&);
+using GraphFunction = ge::graphStatus (*)(ge::Operator&);
 
 // The host functions of an operator, registered by OpDef or by IMPL_OP and related macros.
 struct HostFunctions {
@@ -29,12 +32,17 @@ struct HostFunctions {
   ParseFunction parse = nullptr;
   ShapeFunction shape = nullptr;
   TypeFunction type = nullptr;
+  SupportFunction support = nullptr;
+  GraphFunction verifyGraph = nullptr, inferGraph = nullptr;
   std::set<int32_t> valueInputs;  // indices of inputs whose values the host functions read
 };
 
 using MakeOperator = ops::OpDef* (*)(const char* type);
 void addOperator(const char* type, MakeOperator make);
 HostFunctions& implementation(const char* type);
+
+// Calls the functions that only a graph uses: whether it supports the operator, and what they infer. aclnn does not call them.
+void callGraphFunctions(const ops::OpDef& op, const Node& node);
 
 // Records the bytes that the tiling class saved, for comparison with SetDataSize.
 void savedTiling(size_t bytes, size_t capacity, const char* name);

@@ -135,6 +135,11 @@ class OpAttrDef {
     value_.integers.assign(values.begin(), values.end());
     return kind(gert::AttributeValue::LIST_BOOL);
   }
+  OpAttrDef& ListListInt() { return kind(gert::AttributeValue::LIST_LIST_INT); }
+  OpAttrDef& ListListInt(std::vector<std::vector<int64_t>> values) {
+    value_.integerLists = std::move(values);
+    return kind(gert::AttributeValue::LIST_LIST_INT);
+  }
   OpAttrDef& Version(uint32_t) { return *this; }
   OpAttrDef& Comment(const char*) { return *this; }
 
@@ -195,8 +200,8 @@ class OpAICoreDef {
     functions_.parse = function;
     return *this;
   }
-  template <class Function>
-  OpAICoreDef& SetCheckSupport(Function) {
+  OpAICoreDef& SetCheckSupport(simulator::SupportFunction function) {
+    functions_.support = function;
     return *this;
   }
   template <class Function>

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "kernel_tiling/kernel_tiling.h"
 
@@ -21,19 +20,26 @@
 
 namespace simulator {
 void savedTiling(size_t bytes, size_t capacity, const char* name);
-}
+// After SetDataPtr the fields are in the buffer: the simulator copies them there when the object ends, or the tiling function does.
+void placeTiling(const void* object, void* buffer, size_t bytes, const char* name);
+void endTiling(const void* object);
+}  // namespace simulator
 
 #define BEGIN_TILING_DATA_DEF(className)                                \
   class className {                                                     \
    public:                                                              \
     className() = default;                                              \
+    className(const className&) = default;                              \
+    className& operator=(const className&) = default;                   \
+    ~className() { ::simulator::endTiling(this); }                      \
     size_t GetDataSize() const { return sizeof(className); }            \
     const char* GetTilingClassName() const { return #className; }       \
-    void SetDataPtr(void*) {}                                           \
+    void SetDataPtr(void* buffer) {                                     \
+      ::simulator::placeTiling(this, buffer, sizeof(className), #className); \
+    }                                                                   \
     void SaveToBuffer(void* buffer, size_t capacity) const {            \
-      static_assert(std::is_trivially_copyable<className>::value, "");  \
       ::simulator::savedTiling(sizeof(className), capacity, #className);     \
-      std::memcpy(buffer, this, sizeof(className));                     \
+      std::memcpy(buffer, static_cast<const void*>(this), sizeof(className)); \
     }
 
 #define TILING_DATA_FIELD_DEF(type, name)               \

@@ -11,23 +11,41 @@
 namespace gert {
 
 // A list of values in contiguous memory.
-template <class T>
-class TypedContinuousVector {
+class ContinuousVector {
  public:
-  TypedContinuousVector() = default;
-  TypedContinuousVector(const T* data, size_t size) : data_(data), size_(size) {}
-  const T* GetData() const { return data_; }
+  ContinuousVector() = default;
+  ContinuousVector(const void* data, size_t size) : data_(data), size_(size) {}
+  const void* GetData() const { return data_; }
   size_t GetSize() const { return size_; }
   size_t GetCapacity() const { return size_; }
 
  private:
-  const T* data_ = nullptr;
+  const void* data_ = nullptr;
   size_t size_ = 0;
+};
+
+template <class T>
+class TypedContinuousVector : public ContinuousVector {
+ public:
+  using ContinuousVector::ContinuousVector;
+  const T* GetData() const { return static_cast<const T*>(ContinuousVector::GetData()); }
+};
+
+// A list of lists.
+class ContinuousVectorVector {
+ public:
+  ContinuousVectorVector() = default;
+  explicit ContinuousVectorVector(std::vector<ContinuousVector> lists) : lists_(std::move(lists)) {}
+  const ContinuousVector* Get(size_t index) const { return index < lists_.size() ? &lists_[index] : nullptr; }
+  size_t GetSize() const { return lists_.size(); }
+
+ private:
+  std::vector<ContinuousVector> lists_;
 };
 
 // An attribute, with its value converted to every type that host code can request.
 struct AttributeValue {
-  enum Kind { INT, FLOAT, BOOL, STRING, LIST_INT, LIST_FLOAT, LIST_BOOL };
+  enum Kind { INT, FLOAT, BOOL, STRING, LIST_INT, LIST_FLOAT, LIST_BOOL, LIST_LIST_INT };
   Kind kind = INT;
   int64_t integer = 0;
   int32_t narrow = 0;
@@ -38,9 +56,19 @@ struct AttributeValue {
   std::string text;
   std::vector<int64_t> integers;
   std::vector<float> numbers;
+  std::vector<std::vector<int64_t>> integerLists;
+  std::vector<uint8_t> booleans;  // as bool, one byte each
   TypedContinuousVector<int64_t> integerView;
   TypedContinuousVector<float> numberView;
+  TypedContinuousVector<bool> booleanView;
+  ContinuousVectorVector listView;
 
+  // The list of this attribute, whatever its elements are.
+  const ContinuousVector* list() const {
+    if (kind == LIST_FLOAT) return &numberView;
+    if (kind == LIST_BOOL) return &booleanView;
+    return &integerView;
+  }
   void set(int64_t value) {
     integer = value;
     narrow = static_cast<int32_t>(value);
@@ -66,6 +94,8 @@ class RuntimeAttrs {
   const char* GetStr(size_t index) const { return GetAttrPointer<char>(index); }
   const TypedContinuousVector<int64_t>* GetListInt(size_t index) const { return at(index) ? &at(index)->integerView : nullptr; }
   const TypedContinuousVector<float>* GetListFloat(size_t index) const { return at(index) ? &at(index)->numberView : nullptr; }
+  const TypedContinuousVector<bool>* GetListBool(size_t index) const { return at(index) ? &at(index)->booleanView : nullptr; }
+  const ContinuousVectorVector* GetListListInt(size_t index) const { return at(index) ? &at(index)->listView : nullptr; }
 
   template <class T>
   const T* GetAttrPointer(size_t index) const {
@@ -79,15 +109,24 @@ class RuntimeAttrs {
     else if constexpr (std::is_same<T, char>::value) return value->text.c_str();
     else if constexpr (std::is_same<T, TypedContinuousVector<int64_t>>::value) return &value->integerView;
     else if constexpr (std::is_same<T, TypedContinuousVector<float>>::value) return &value->numberView;
+    else if constexpr (std::is_same<T, TypedContinuousVector<bool>>::value) return &value->booleanView;
+    else if constexpr (std::is_same<T, ContinuousVectorVector>::value) return &value->listView;
+    else if constexpr (std::is_same<T, ContinuousVector>::value) return value->list();
     else return reinterpret_cast<const T*>(&value->integer);
   }
 
+  const AttributeValue* simulatorAt(size_t index) const { return at(index); }
   // Moving a value moves its lists, so the views are set here, at the final address of the value.
   void simulatorSet(std::vector<AttributeValue> values) {
     values_ = std::move(values);
     for (AttributeValue& value : values_) {
       value.integerView = {value.integers.data(), value.integers.size()};
       value.numberView = {value.numbers.data(), value.numbers.size()};
+      value.booleans.assign(value.integers.begin(), value.integers.end());
+      value.booleanView = {value.booleans.data(), value.booleans.size()};
+      std::vector<ContinuousVector> lists;
+      for (const std::vector<int64_t>& list : value.integerLists) lists.emplace_back(list.data(), list.size());
+      value.listView = ContinuousVectorVector(std::move(lists));
     }
   }
 
