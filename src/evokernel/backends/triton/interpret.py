@@ -45,7 +45,7 @@ class InterpretedKernel:
             names = [array.name for array in (*arguments.inputs, *arguments.outputs)]
             all_tensors = [*values[:input_count], *tensors[input_count:]]
             self.checks.name_tensors(self.file, dict(zip(names, all_tensors)), input_count)
-            with TorchGuard(poison_scratch, zero_tensor, "cpu"), explain_errors(self.file):
+            with TorchGuard(poison_scratch, zero_tensor, "cpu", copy_tensor), explain_errors(self.file):
                 self.entry(*values)
             for array, copy, tensor in zip(arguments.inputs, values, tensors):
                 if tensor_bytes(copy) != tensor_bytes(tensor):
@@ -138,3 +138,8 @@ def poison_scratch(tensor: torch.Tensor, is_zero: bool) -> None:
 def zero_tensor(tensor: torch.Tensor) -> None:
     with torch.utils._python_dispatch._disable_current_modes():
         tensor.zero_()
+
+
+def copy_tensor(target: torch.Tensor, source: torch.Tensor) -> None:
+    with torch.utils._python_dispatch._disable_current_modes():
+        target.copy_(source)
