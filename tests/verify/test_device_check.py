@@ -11,6 +11,7 @@ from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify.device_check import SKIPPED_NOTE, check_on_device
 from evokernel.verify.evaluators import open_trial
+from evokernel.verify.incumbent import build_incumbent, store_build
 
 WRONG = OutputDifference(
     "out", (4, 8), 1, 0, 0, ((3, 3), (5, 5)), WrongElement((3, 5), "1", "2"), (WrongElement((3, 5), "1", "2"),), False, ""
@@ -90,3 +91,19 @@ def test_a_failure_is_explained_like_any_other(run, results, message):
     assert failure.value.reason == "mismatch"
     assert "[3, 5] expected 1, got 2" in failure.value.detail
     assert "1 of 32 elements" in failure.value.detail
+
+
+def test_the_best_kernel_so_far_is_not_built_again(tmp_path):
+    """Its recorded programs are written into a folder next to the candidate's; this backend could not build them."""
+    best, other = (Candidate(backend="cpp", files={"kernel.cpp": text}) for text in ("best", "other"))
+    job = Job(backend="cpp", task=load_tasks("starter/softmax")[0], candidate=best)
+    (tmp_path / "best" / "programs").mkdir(parents=True)
+    (tmp_path / "best" / "programs" / "programs.json").write_text("recorded")
+    with open_trial(job, DeviceBackend(), tmp_path / "best") as trial:
+        store_build(trial, "programs")
+    (tmp_path / "other").mkdir()
+    with open_trial(job.model_copy(update={"candidate": other, "incumbent": best}), DeviceBackend(), tmp_path / "other") as trial:
+        with build_incumbent(trial) as folder:
+            assert folder is not None
+            assert (folder / "programs" / "programs.json").read_text() == "recorded"
+        assert not folder.exists()
