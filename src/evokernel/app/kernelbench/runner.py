@@ -20,6 +20,7 @@ import evokernel
 from evokernel.app.factory import make_part
 from evokernel.app.kernelbench.evaluation import BACKENDS, Progress, Settings, is_refused_for_torch, judge_solution
 from evokernel.app.kernelbench.results import CriterionResult, SolutionResult, StrictResult
+from evokernel.app.kernelbench.solution_client import end_active
 from evokernel.app.kernelbench.solution_files import MappedSolution
 from evokernel.core import paths
 from evokernel.core.environment import package_versions
@@ -93,6 +94,7 @@ class Runner:
                 yield Judged(future.result(), False)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+            end_active()
             executor.close()
 
     def load_result(self, one: MappedSolution, task: Task | UserError, key: str) -> SolutionResult | None:
