@@ -32,6 +32,8 @@ from evokernel.tasks.loader import describe_task
 
 log = logging.getLogger(__name__)
 RESULTS_FOLDER = "results"
+KILLED = "crash: signal SIGKILL"
+"""A process that was killed from outside, perhaps for memory: its result is not kept."""
 VERSIONED_PACKAGES = ("torch", "triton", "numpy")
 
 
@@ -71,6 +73,8 @@ class Runner:
         self.settings, self.store, self.workers = settings, store, workers
         self.progress: dict[str, Progress] = {}
         self.guard = threading.Lock()
+        self.is_closed = False
+        """Whether the run was interrupted: what then fails says nothing about a solution."""
         self.versions = collect_versions(settings)
 
     def run(self, mapped: Sequence[MappedSolution]) -> Iterator[Judged]:
@@ -93,6 +97,7 @@ class Runner:
             for future in as_completed(futures):
                 yield Judged(future.result(), False)
         finally:
+            self.is_closed = True
             pool.shutdown(wait=False, cancel_futures=True)
             end_active()
             executor.close()
@@ -121,7 +126,8 @@ class Runner:
                 result = judge_solution(one.solution, task, key, self.settings, executor, progress)
             except InfraError as error:
                 return not_run(one, key, f"this machine failed: {error}")
-        self.store.store(result)
+        if not self.is_closed and not result.criterion.detail.startswith(KILLED):
+            self.store.store(result)
         return result
 
     @contextmanager
