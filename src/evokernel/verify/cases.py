@@ -23,7 +23,7 @@ from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 from evokernel.core.seeds import seed_from_text
-from evokernel.verify.compare import FLOATS, ExpectedOutput
+from evokernel.verify.compare import FLOATS, INEXACT, ExpectedOutput
 from evokernel.verify.input_distributions import (
     DRAW_OPTIONS,
     TIED_KINDS,
@@ -145,7 +145,7 @@ class CaseFactory:
     def find_draw_options(self, kind: str) -> DrawOptions | None:
         """Return the widest options of a kind that the reference can handle, found by trial, or None if it can handle none."""
         if kind not in self.draw_options:
-            has_integer_output = any(output.dtype not in FLOATS for output in self.task.signature.outputs)
+            has_integer_output = any(output.dtype not in INEXACT for output in self.task.signature.outputs)
             is_defined = kind != "nonfinite" or "nan-and-inf" in self.task.tags
             has_ties = has_integer_output and kind == "shifted"  # values far from zero round to equal ones
             candidates = [

@@ -76,7 +76,8 @@ def format_wrong_elements(difference: Difference, hidden: bool) -> str:
     wrong_indices = np.flatnonzero(difference.wrong_mask)
     expected, actual = difference.expected.reshape(-1), difference.actual.reshape(-1)
     with np.errstate(all="ignore"):
-        gap = np.abs(actual[wrong_indices].astype(np.float64) - expected[wrong_indices].astype(np.float64))
+        wide = np.complex128 if actual.dtype.kind == "c" else np.float64
+        gap = np.abs(actual[wrong_indices].astype(wide) - expected[wrong_indices].astype(wide))
     finite = np.isfinite(gap)
     worst_index = [int(wrong_indices[np.where(finite, gap, -1.0).argmax()])] if finite.any() else []
 
@@ -98,7 +99,9 @@ def format_index(flat: int, shape: tuple[int, ...], hidden: bool) -> str:
 
 def format_number(value: np.generic) -> str:
     """Format a value briefly, with enough digits to show a difference."""
-    return f"{float(value):.7g}" if value.dtype.kind == "f" else str(int(value))
+    if value.dtype.kind in "fc":
+        return f"{value.item():.7g}"
+    return str(int(value))
 
 
 def guess_cause(wrong_mask: np.ndarray, box: list[tuple[int, int]]) -> str:
