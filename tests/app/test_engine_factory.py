@@ -7,6 +7,8 @@ from engine_parts import make_attempt, make_task
 
 from evokernel.app import factory
 from evokernel.app.factory import load_sized_tasks
+from evokernel.backends.gpu.backend import GpuBackend
+from evokernel.backends.gpu.devices import Device
 from evokernel.core.config import RunConfig, resolve_config
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
@@ -111,12 +113,26 @@ def test_task_that_does_not_fit_is_taken_at_a_smaller_size_unless_the_user_chose
 
 @pytest.mark.parametrize(
     ("backend", "spec", "size", "expected"),
-    [("pallas", "level1/relu", "auto", "full"), ("pallas", "starter/gelu", "auto", "laptop"), ("cpp", "level1/relu", "auto", "laptop"),
+    [("triton", "level1/relu", "auto", "laptop"),
+     ("pallas", "level1/relu", "auto", "full"), ("pallas", "starter/gelu", "auto", "laptop"), ("cpp", "level1/relu", "auto", "laptop"),
      ("pallas", "starter/gelu", "full", "full"), ("ascendc", "level1/relu", "laptop", "laptop")],
 )  # fmt: skip
 def test_size_is_the_users_choice_or_that_of_backend_and_suite(backend, spec, size, expected):
     (file,) = find_task_files(spec)
     assert factory.choose_timed_size(resolve_config(None, [f"size={size}"], backend=backend), file) == expected
+
+
+@pytest.mark.parametrize("backend", ["cuda", "triton"])
+def test_a_gpu_times_published_sizes_unless_they_exceed_its_memory(backend, monkeypatch, caplog):
+    gpu = Device("GPU", "13.0", {"major": 9, "minor": 0}, memory_bytes=140 * 2**30)
+    monkeypatch.setattr(GpuBackend, "device", gpu)
+    config = resolve_config(None, [], backend=backend)
+    assert factory.choose_timed_size(config, find_task_files("level1/relu")[0]) == "full"
+    assert factory.choose_timed_size(config, find_task_files("starter/gelu")[0]) == "laptop"
+    assert load_sized_tasks(config, "level1/relu")[0].timed_size == "full"
+    monkeypatch.setattr(GpuBackend, "device", gpu._replace(memory_bytes=8 * 10**9))
+    assert load_sized_tasks(config, "level1/relu")[0].timed_size == "laptop"
+    assert "GB of device memory, but the GPU has 8 GB" in caplog.text
 
 
 @pytest.mark.parametrize(

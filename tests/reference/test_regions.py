@@ -50,7 +50,10 @@ def fill_sample(regions, arguments):
 
 
 def draw_all(regions):
-    return [regions.read_argument(index, make_full_box(one.shape)).own for index, one in enumerate(regions.arguments)]
+    """All arguments; boxes that are read later are drawn anew."""
+    values = [regions.read_argument(index, make_full_box(one.shape)).own for index, one in enumerate(regions.arguments)]
+    regions.drawn.clear()
+    return values
 
 
 def check_boxes(regions, count=3):
@@ -98,6 +101,7 @@ def check_draws(regions):
         whole = regions.draw(index, make_full_box(argument.shape))
         assert whole.shape == argument.shape
         for box in boxes:
+            regions.drawn.clear()  # drawn anew, not cut out of the whole tensor
             np.testing.assert_array_equal(regions.draw(index, box), whole[to_slices(box)])
 
 
@@ -202,6 +206,22 @@ def test_inputs_keep_their_structure():
     assert mask.dtype == torch.bool
     assert 0 < mask.sum() < 20
     check_draws(regions)
+
+
+def test_box_inside_the_latest_draws_is_not_drawn_again(monkeypatch):
+    regions = RegionReference(make_reference("x.sum(1) + y.sum(1)", "torch.randn(64, 512)", "torch.randn(64, 512)"), 1)
+    draws = []
+    draw = regions.inputs.draw
+    monkeypatch.setattr(regions.inputs, "draw", lambda index, box: draws.append(index) or draw(index, box))
+    whole = regions.draw(0, ((3, 5), (0, 512)))
+    regions.draw(1, ((3, 5), (0, 512)))
+    regions.compute(0, ((3, 5),))
+    np.testing.assert_array_equal(regions.draw(0, ((4, 5), (7, 9))), whole[1:, 7:9])
+    assert draws == [0, 1]
+    monkeypatch.setattr("evokernel.reference.regions.MAX_DRAWN_BYTES", 0)
+    np.testing.assert_array_equal(regions.draw(0, ((3, 6), (0, 512)))[:2], whole)
+    assert not regions.drawn
+    assert draws == [0, 1, 0]
 
 
 def test_seeds_and_arguments_draw_other_values():

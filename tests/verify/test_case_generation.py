@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from evokernel.core.backend import Array
+from evokernel.core.numeric_contract import ToleranceRule
 from evokernel.reference.float64_reference import run_in_float64
+from evokernel.reference.input_distributions import change_one_element, classify_structure
 from evokernel.reference.module import Reference
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import cases as case_module
 from evokernel.verify.cases import Cases
-from evokernel.verify.compare import ExpectedOutput, ToleranceRule, ValueRange
-from evokernel.verify.input_distributions import change_one_element, classify_structure
+from evokernel.verify.compare import ExpectedOutput, ValueRange
 from evokernel.verify.odd_sizes import draw_odd_size
 from evokernel.verify.shared_buffers import NAN_GAP_BYTE, Arena
 

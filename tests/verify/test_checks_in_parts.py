@@ -82,3 +82,36 @@ def test_tiles_are_at_both_ends_of_what_the_parts_write():
     compared = {int(index) for tile in tiles for index in flat_indices((64, 4096), tile.box)}
     assert {ranges[0][0], ranges[0][1] - 1, ranges[-1][0], ranges[-1][1] - 1} <= compared
     assert all(any(start <= index < stop for start, stop in ranges) for index in compared)
+
+
+def make_counting_check(tile_shape, monkeypatch):
+    """A check of one output of shape (1, 300) whose batches only record how many parts they would run."""
+    outputs = [Tensor(name="out", dtype="float32", shape=(1, 300))]
+    check = make_check(SimpleNamespace(get_regions=lambda kind: SimpleNamespace(unsupported_reason="", outputs=outputs)))
+    check.trial.candidate_process = None
+    batches = []
+
+    def check_batch(regions, kind, positions):
+        batches.append(len(positions))
+        return [SimpleNamespace(output=0, shape=tile_shape)]
+
+    monkeypatch.setattr(check, "check_batch", check_batch)
+    check.check("own")
+    return batches
+
+
+def test_no_further_parts_run_once_every_element_was_compared(monkeypatch):
+    assert make_counting_check((1, 300), monkeypatch) == [3]
+
+
+def test_random_parts_run_if_some_elements_were_not_compared(monkeypatch):
+    assert make_counting_check((1, 299), monkeypatch) == [3, 15]
+
+
+def test_number_of_parts_follows_from_cpu_time(monkeypatch):
+    check = make_check()
+    check.trial.candidate_process = SimpleNamespace(read_cpu_s=lambda: 100.0)
+    assert 100 <= check.read_clock() < 10_000
+    check.trial.candidate_process = SimpleNamespace(read_cpu_s=lambda: None)
+    monkeypatch.setattr("evokernel.verify.parts.time.monotonic", lambda: 77.0)
+    assert check.read_clock() == 77.0

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from evokernel.core.backend import Array
+from evokernel.core.numeric_contract import ToleranceRule
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify.cases import CaseFactory, find_changeable_inputs
-from evokernel.verify.compare import ExpectedOutput, ToleranceRule
+from evokernel.verify.compare import ExpectedOutput
 from evokernel.verify.evaluators import open_trial
 from evokernel.verify.feedback import describe_difference
 

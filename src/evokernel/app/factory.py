@@ -60,8 +60,7 @@ def choose_timed_size(config: RunConfig, file: TaskFile) -> TimedSize:
     """Return the size at which kernels are timed: the user's choice, or else `full` if both the backend and the suite are for it."""
     if config.size != "auto":
         return config.size
-    preferred_sizes = {find_plugin("backend", config.plugin_name("backend")).timed_size, file.timed_size}
-    return "full" if preferred_sizes == {"full"} else "laptop"
+    return "full" if {make_part(config, "backend").timed_size, file.timed_size} == {"full"} else "laptop"
 
 
 def load_sized_tasks(config: RunConfig, spec: str) -> list[Task]:
@@ -74,13 +73,14 @@ def load_sized_tasks(config: RunConfig, spec: str) -> list[Task]:
     check_tensor_types(find_plugin("backend", config.plugin_name("backend")), tasks)
     if config.plugin_name("executor") != "local":
         return tasks
-    in_parts = make_part(config, "backend").capabilities.can_run_parts
+    backend: Backend = make_part(config, "backend")
+    in_parts = backend.capabilities.can_check_full_sizes
     for number, task in enumerate(tasks):
-        shortage = memory_shortage(task, in_parts=in_parts)
+        shortage = memory_shortage(task, in_parts=in_parts) or backend.device_memory_shortage(task)
         if shortage and config.size == "auto" and task.timed_size == "full":
             log.warning("%s is timed at size laptop: at size full it needs %s", task.id, shortage)
             tasks[number] = describe_task(files[number])
-    check_memory(tasks, in_parts=in_parts)
+    check_memory(tasks, in_parts=in_parts, find_shortage=backend.device_memory_shortage)
     return tasks
 
 
@@ -180,6 +180,14 @@ def require_backend(config: RunConfig) -> Backend:
         limitations = backend.capabilities.limitations
         raise UserError(f"backend '{name}' cannot check results on this machine: {limitations}. 'evokernel verify' can compile a kernel.")
     return backend
+
+
+def describe_limitations(config: RunConfig) -> str:
+    """Return what cannot be decided where this run verifies, and what to do about it; empty if there is nothing, or if it is elsewhere."""
+    if config.plugin_name("executor") != "local":
+        return ""
+    backend: Backend = make_part(config, "backend")
+    return backend.capabilities.limitations
 
 
 def verifier_toolchain(config: RunConfig, executor: Executor) -> dict[str, str]:

@@ -18,6 +18,7 @@ import numpy as np
 from evokernel.core.errors import CandidateError, ToolUnavailable, UserError
 
 if TYPE_CHECKING:  # every candidate process loads this module and must not wait for pydantic
+    from evokernel.core.output_difference import OutputDifference
     from evokernel.core.records import Candidate, Job, Outcome, Profile, Task, TimedSize
 
 SIZES = ("small", "held_out", "odd", "laptop", "bench")
@@ -106,6 +107,39 @@ class TimingResult(NamedTuple):
     """Samples of the best kernel so far in microseconds, measured alternately; empty if it was not timed."""
 
 
+class DeviceCase(NamedTuple):
+    """One case at the timed size that the backend draws, runs and compares on its device."""
+
+    kind: str
+    """The kind of inputs, such as `own` or `wide`."""
+    seed: int
+    options: tuple[bool, bool, bool] = (True, True, True)
+    """How far the kind may go: extreme values, negative inputs, negative parameters."""
+    repeats: int = 1
+    """How often the kernel runs on the same inputs; every run must give equal bits."""
+
+
+class DeviceCaseResult(NamedTuple):
+    """What became of one case on the device."""
+
+    status: Literal["passed", "failed", "unsuitable", "skipped"]
+    """`unsuitable`: the operator is not defined for such inputs. `skipped`: the time for the check was over."""
+    reason: str = ""
+    detail: str = ""
+    difference: OutputDifference | None = None
+    """How the first wrong output differs; None if the case failed for another reason."""
+    is_stale: bool = False
+    """Whether the outputs are those of an earlier case."""
+
+
+class DeviceCheckResult(NamedTuple):
+    """The cases that ran on the device in order, up to the first that failed."""
+
+    cases: tuple[DeviceCaseResult, ...]
+    note: str = ""
+    """Why a check was weaker than usual; empty if it was not."""
+
+
 class DeviceAccess(NamedTuple):
     """Sandbox permissions that a candidate process needs for a device and its vendor's runtime."""
 
@@ -143,6 +177,13 @@ class Capabilities:
     """Whether loaded kernels are `PartialKernel`s, so that sizes which are too large to run whole can be checked."""
     can_check_values: bool = True
     """Whether correctness can be decided on this machine."""
+    checks_on_device: bool = False
+    """Whether `check_on_device` draws, runs and compares the cases of the timed size on the device, so that the host holds none of them."""
+
+    @property
+    def can_check_full_sizes(self) -> bool:
+        """Whether a kernel can be checked at sizes that the host cannot hold."""
+        return self.can_run_parts or self.checks_on_device
 
 
 class Backend(ABC):
@@ -160,8 +201,6 @@ class Backend(ABC):
     """Suffixes that people use instead of the one of `file_name`; a single file with one of them is stored as `file_name`."""
     part_names: ClassVar[tuple[str, ...]] = ()
     """Names of the parts that a reply may write `file_name` in, each after a line `// file: NAME`."""
-    timed_size: ClassVar[TimedSize] = "laptop"
-    """The size of tasks at which kernels are timed, unless the user chooses another."""
     takes_complex: ClassVar[bool] = False
     """Whether tensors of a task may be complex."""
     environment: ClassVar[Mapping[str, str]] = {}
@@ -195,6 +234,11 @@ class Backend(ABC):
         from evokernel.core.requirements import find_missing_requirement
 
         return find_missing_requirement(type(self))
+
+    @property
+    def timed_size(self) -> TimedSize:
+        """The size of tasks at which kernels are timed on this machine, unless the user chooses another."""
+        return "laptop"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -231,6 +275,10 @@ class Backend(ABC):
     def has_candidate_code(self, workdir: Path) -> bool:
         """Whether the process that loads this build runs code of the candidate, so that its reports about the machine are not trusted."""
         return self.capabilities.tracing == "no"
+
+    def start_processes(self, protocol: str) -> None:
+        """In the verifier's process, when a verification begins: start the processes of later gates that load slowly, without waiting."""
+        return
 
     def preload(self, workdir: Path) -> None:
         """In the candidate process, before the sandbox closes: load libraries that need more permissions than a kernel has."""
@@ -277,6 +325,14 @@ class Backend(ABC):
         `incumbent_workdir` is the folder in which the best kernel so far was built and traced; None if there is none.
         """
         raise ToolUnavailable("times: this backend does not measure latencies")
+
+    def check_on_device(self, job: Job, workdir: Path, cases: Sequence[DeviceCase]) -> DeviceCheckResult:
+        """Check a built candidate at the timed size, with inputs, expected outputs and comparisons on the device."""
+        raise NotImplementedError
+
+    def device_memory_shortage(self, task: Task) -> str:
+        """Return how much device memory a verification needs and how much there is, if that is too little; otherwise an empty text."""
+        return ""
 
     # Optional: tracing. These methods run in processes of their own; see `Capabilities.tracing`.
 

@@ -23,7 +23,12 @@ class StopRun(Exception):
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error reports exhausted memory; torch has no exception type for it."""
-    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error)
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error) or is_device_out_of_memory(error)
+
+
+def is_device_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error reports that PyTorch found too little memory on a GPU."""
+    return "CUDA out of memory" in str(error)
 
 
 class ToolUnavailable(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
@@ -15,7 +15,7 @@ COPIES = 4
 
 
 def estimate_memory_bytes(task: Task, *, in_parts: bool = False) -> float:
-    """Return about how much memory a verification needs; with `in_parts` of a kernel that is never run whole."""
+    """Return about how much memory a verification needs on the host; with `in_parts` of a kernel that never runs whole there."""
     signature = task.signature
     if in_parts and "laptop" in task.sizes:
         return PARTS_BYTES + 2 * sum(tensor.nbytes for tensor in signature.params)
@@ -36,9 +36,9 @@ def total_memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def check_memory(tasks: Sequence[Task], *, in_parts: bool = False) -> None:
-    """Raise UserError for a task whose verification needs more memory than this machine has."""
+def check_memory(tasks: Sequence[Task], *, in_parts: bool = False, find_shortage: Callable[[Task], str] | None = None) -> None:
+    """Raise UserError for a task whose verification needs more memory than this machine has; `find_shortage` says so for a device."""
     for task in tasks:
-        if shortage := memory_shortage(task, in_parts=in_parts):
+        if shortage := memory_shortage(task, in_parts=in_parts) or (find_shortage(task) if find_shortage else ""):
             hint = "Choose --size laptop" if "laptop" in task.sizes else "Exclude it from --tasks"
             raise UserError(f"task {task.id} needs {shortage}. {hint}, or reduce its sizes.")

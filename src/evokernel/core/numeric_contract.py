@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from evokernel.core.records import Signature, Task
 
@@ -13,6 +13,33 @@ MIN_ERROR_EPSILONS, MIN_ERROR_EPSILONS_HALF = 0.25, 0.5
 """The reference's error counts as at least this many epsilons of the output type, because it may be small by chance."""
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "complex64": 2.0**-23}
 HALVES = ("float16", "bfloat16")
+MAX_REFERENCE_ERROR, MAX_REFERENCE_ERROR_HALF = 0.01, 0.25
+"""Inputs on which the reference itself errs by more than this cannot verify a kernel."""
+MAX_JUMP_SHARE, MIN_JUMP_COUNT, MAX_JUMP_OVERSHOOT = 0.05, 4, 2
+"""At most this share of the elements, or this count, may be explained by jumps of the operator; a value may overshoot a jump this many
+times its height."""
+ROUNDING_STEPS = (1.0, 2.0, 4.0) * 8
+"""How many roundings the inputs move by to find jumps of an operator. Both sides of a quotient move, and rarely apart: six trials miss one
+tie in fifty."""
+VANISHING_SHARE = 1e-4
+"""Shifted inputs whose outputs shrink below this share of the usual size only show the flat tail of a function."""
+
+
+class ToleranceRule(NamedTuple):
+    """How far an output may be from the truth: `error_share` of (|truth| + rms), the task's own tolerance, or both, as `combine` says."""
+
+    atol: float
+    rtol: float
+    error_share: float | None = None
+    """None if only the task's tolerance counts."""
+    combine: Literal["min", "max"] = "min"
+    """Whether the smaller or the larger of the two tolerances applies."""
+    atol_unit: float | None = None
+    """The unit of the absolute tolerance; the root mean square of the truth if None."""
+
+
+PAPER_RULE = ToleranceRule(atol=1e-2, rtol=1e-2, atol_unit=1.0)
+"""|actual - reference| <= 0.01 + 0.01 |reference|, as in many published benchmarks."""
 
 
 class NumericContract(NamedTuple):
@@ -71,3 +98,22 @@ def default_tolerance(signature: Signature) -> float:
         return 1e-2
     floats = {t.dtype for t in (*signature.inputs, *signature.params, *signature.outputs) if t.dtype in EPSILON}
     return 1e-9 if floats == {"float64"} else 1e-4
+
+
+def compute_error_share(error: float, dtype: str, reduction_length: float, rounds_to_half: bool) -> float:
+    """Return the allowed error in units of (|truth| + rms), from the reference's own error in these units and its longest sum."""
+    if dtype in HALVES or rounds_to_half:
+        return KAPPA_HALF * max(error, MIN_ERROR_EPSILONS_HALF * EPSILON[dtype])
+    return max_error_multiple(reduction_length) * max(error, MIN_ERROR_EPSILONS * EPSILON[dtype])
+
+
+def make_tolerance_rule(signature: Signature, atol: float, rtol: float, kind: str, error_share: float | None) -> ToleranceRule:
+    """Combine both tolerances: the smaller on a task's own inputs; the larger on other inputs, or if the task asks for an unusually wide
+    one."""
+    is_wide = max(atol, rtol) > default_tolerance(signature) * (1 + 1e-9)
+    return ToleranceRule(atol, rtol, error_share, "max" if is_wide or kind != "own" else "min")
+
+
+def has_half_tensors(signature: Signature) -> bool:
+    """Whether a kernel reads or writes numbers of half precision."""
+    return any(tensor.dtype in HALVES for tensor in (*signature.inputs, *signature.params, *signature.outputs))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from evokernel.core.errors import UserError
+from evokernel.core.errors import UserError, is_device_out_of_memory
 from evokernel.reference.module import RANDOM_STATE_LOCK, NamedTensor, Reference, Sample, SeededRandom, TaskFileErrors
 from evokernel.reference.reduction_length import call_reduction_length, collect_tensors
 
@@ -63,7 +64,9 @@ def run_in_float64(reference: Reference, sample: Sample, usual_outputs: tuple[Na
                 with mode:
                     result = module(*args)
             outputs = tuple(reference.name_outputs(result, []))
-        except UserError:
+        except UserError as error:
+            if is_device_out_of_memory(error):  # the caller can compute in parts
+                raise
             return None
     if [output_kind(output) for output in outputs] != [output_kind(output) for output in usual_outputs]:
         return None
@@ -117,7 +120,17 @@ def widen_module(module: torch.nn.Module) -> torch.nn.Module:
 def run_with_perturbed_inputs(
     reference: Reference, sample: Sample, usual_outputs: tuple[NamedTensor, ...], seed: int, epsilons: float = 1.0
 ) -> tuple[NamedTensor, ...] | None:
-    """Run the reference with every float input changed by `epsilons` machine epsilons in either direction; None if it raises.
+    """Run the reference with every float input changed by `epsilons` machine epsilons in either direction; None if it raises."""
+    try:
+        with perturb_inputs(sample, usual_outputs, seed, epsilons):
+            return reference.run(sample)
+    except UserError:
+        return None
+
+
+@contextmanager
+def perturb_inputs(sample: Sample, usual_outputs: tuple[NamedTensor, ...], seed: int, epsilons: float) -> Iterator[None]:
+    """Change every float input by `epsilons` machine epsilons in either direction for a while.
 
     Inputs with a coarser dtype than the outputs stay unchanged: no internal rounding is as large as one of their steps.
     """
@@ -127,17 +140,15 @@ def run_with_perturbed_inputs(
     floats = [tensor for _, tensor in sample.inputs + sample.params if is_inexact(tensor)]
     perturbed = [tensor for tensor in floats if torch.finfo(tensor.dtype).eps <= finest]
     original_data = [tensor.data for tensor in perturbed]
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(perturbed[0].device if perturbed else "cpu").manual_seed(seed)
     try:
         for tensor in perturbed:
             factor = 1 + epsilons * torch.finfo(tensor.dtype).eps
-            signs = torch.rand(tensor.shape, generator=generator) < 0.5
+            signs = torch.rand(tensor.shape, generator=generator, device=tensor.device) < 0.5
             tensor.data = torch.where(
                 signs, tensor.data * factor, tensor.data / factor
             )  # replace instead of writing: an expanded tensor cannot be written
-        return reference.run(sample)
-    except UserError:
-        return None
+        yield
     finally:
         for tensor, before in zip(perturbed, original_data):
             tensor.data = before

@@ -231,7 +231,7 @@ class Reference:
 
 
 class SeededRandom:
-    """Context manager that seeds torch, numpy and random, and restores their states afterwards."""
+    """Context manager that seeds torch (also on devices in use), numpy and random, and restores their states afterwards."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -239,11 +239,16 @@ class SeededRandom:
     def __enter__(self) -> None:
         self.before = torch.random.get_rng_state(), np.random.get_state(), random.getstate()
         torch.default_generator.manual_seed(self.seed)  # torch.manual_seed would also load the compiler, which takes a second per process
+        self.device_states = [(generator, generator.get_state()) for generator in torch.cuda.default_generators]  # none before CUDA is used
+        for generator, _ in self.device_states:
+            generator.manual_seed(self.seed)
         np.random.seed(self.seed % 2**32)
         random.seed(self.seed)
 
     def __exit__(self, *_: object) -> None:
         torch.random.set_rng_state(self.before[0])
+        for generator, state in self.device_states:
+            generator.set_state(state)
         np.random.set_state(self.before[1])
         random.setstate(self.before[2])
 

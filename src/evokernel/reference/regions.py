@@ -6,6 +6,8 @@ without memory. A box of an output demands boxes of operands, down to boxes of t
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import numpy as np
 import torch
 
@@ -15,7 +17,7 @@ from evokernel.reference.arrays import DTYPES, to_array
 from evokernel.reference.float64_reference import run_in_float64, widen_tensor
 from evokernel.reference.module import Reference, Sample, TaskFileErrors
 from evokernel.reference.names import output_names
-from evokernel.reference.region_boxes import Box, make_full_box, remove_contained_boxes, to_slices
+from evokernel.reference.region_boxes import Box, contains_box, make_full_box, remove_contained_boxes, shift_box, to_slices
 from evokernel.reference.region_evaluator import Evaluator, Pair
 from evokernel.reference.region_graph import RandomForwardError, RegionError, trace_graph
 from evokernel.reference.region_inputs import LazyInputs, load_parameters
@@ -24,6 +26,8 @@ from evokernel.reference.trace import call_with_tensors
 
 WHOLE_SHARE = 1 / 16
 """A reference that cannot be traced is run whole if its arguments take at most this share of the memory limit."""
+
+MAX_DRAWN_BOXES, MAX_DRAWN_BYTES = 32, 128 << 20
 
 
 class RegionReference:
@@ -47,6 +51,7 @@ class RegionReference:
         self.reference, self.seed, self.max_bytes = reference, seed, max_bytes
         self.evaluator: Evaluator | None = None
         self.whole_outputs: list[Pair] = []
+        self.drawn: OrderedDict[tuple[int, Box], torch.Tensor] = OrderedDict()
         try:
             with torch.device("meta"), torch.no_grad():
                 meta = reference.sample(0)
@@ -95,14 +100,26 @@ class RegionReference:
 
     def read_argument(self, index: int, box: Box) -> Pair:
         """Return a box of an argument in both precisions."""
-        place = index - self.input_count
-        own = self.inputs.draw(index, box) if place < 0 else self.parameters[place][to_slices(box)]
+        own = self.read_own(index, box)
         return Pair(own, widen_tensor(own))
+
+    def read_own(self, index: int, box: Box) -> torch.Tensor:
+        """Return a box of an argument. The latest draws are kept: the kernel's inputs and the reference's operands are the same boxes."""
+        if index >= self.input_count:
+            return self.parameters[index - self.input_count][to_slices(box)]
+        for (other, outer), values in reversed(self.drawn.items()):
+            if other == index and contains_box(outer, box):
+                return values[to_slices(shift_box(box, outer))]
+        values = self.inputs.draw(index, box)
+        self.drawn[index, box] = values
+        while len(self.drawn) > MAX_DRAWN_BOXES or sum(one.nbytes for one in self.drawn.values()) > MAX_DRAWN_BYTES:
+            self.drawn.popitem(last=False)
+        return values
 
     def draw(self, argument: int, box: Box) -> np.ndarray:
         """Return a box of an argument as the kernel receives it (bfloat16 as uint16). An element has the same value in every box."""
         self.check_supported()
-        return to_array(self.arguments[argument].name, self.read_argument(argument, box).own).data
+        return to_array(self.arguments[argument].name, self.read_own(argument, box)).data
 
     def find_needed(self, output: int, box: Box) -> dict[int, list[Box]]:
         """Return, by argument, the boxes that a box of an output depends on; arguments it does not depend on are left out."""

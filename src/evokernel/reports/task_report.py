@@ -33,7 +33,7 @@ def task_record(task: Task, backend: str) -> dict[str, Any]:
         "flops": task.work.flops,
         "bytes": task.work.bytes,
         "peak_bytes": task.work.peak_bytes,
-        "verification_bytes": estimate_memory_bytes(task, in_parts=plugin.capabilities.can_run_parts),
+        "verification_bytes": estimate_memory_bytes(task, in_parts=plugin.capabilities.can_check_full_sizes),
         "timeout_s": Job.model_fields["timeout_s"].default,
         **numeric_contract(task)._asdict(),
         "tags": list(task.tags),

@@ -23,8 +23,7 @@ from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
 from evokernel.core.records import Task
 from evokernel.core.seeds import seed_from_text
-from evokernel.verify.compare import FLOATS, INEXACT, ExpectedOutput
-from evokernel.verify.input_distributions import (
+from evokernel.reference.input_distributions import (
     DRAW_OPTIONS,
     TIED_KINDS,
     DrawOptions,
@@ -32,6 +31,7 @@ from evokernel.verify.input_distributions import (
     classify_structure,
     redraw_inputs,
 )
+from evokernel.verify.compare import FLOATS, INEXACT, ExpectedOutput
 from evokernel.verify.odd_sizes import draw_odd_size
 from evokernel.verify.shared_buffers import make_blank_array
 from evokernel.verify.tolerance import Tolerance, UnsuitableInputs

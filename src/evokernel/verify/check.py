@@ -12,34 +12,14 @@ from contextlib import suppress
 
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.verify.cases import Case
+from evokernel.verify.device_check import check_on_device
+from evokernel.verify.hints import add_hints
 from evokernel.verify.parts import check_in_parts, confirm_in_parts
+from evokernel.verify.sanitize import start_external_sanitizer
 from evokernel.verify.shared_buffers import NAN_GAP_BYTE, NUMBER_GAP_BYTE, Arena, BufferSlot
 from evokernel.verify.tolerance import UnsuitableInputs
 from evokernel.verify.trial import Trial, describe_size
 
-EXPLAINED_REASONS = ("mismatch", "unwritten", "nan", "out_of_bounds", "crash")
-STALE_RESULT_HINT = (
-    "the output equals the result of an earlier call with other inputs: compute every call from its arguments, keep nothing between calls"
-)
-SIZE_HINTS = {
-    "held_out": "the small size was correct: handle sizes that are not a multiple of a block, and read every size from the arguments",
-    "odd": "the small size was correct: handle any size, down to 1, and read every size from the arguments",
-    "laptop": "smaller sizes were correct: check long sums in a float, scratch buffers of fixed size, and narrow index types",
-    "bench": "smaller sizes were correct: check long sums in a float, scratch buffers of fixed size, "
-    "narrow index types, and code paths for large sizes",
-}
-KIND_HINTS = {
-    "near": "the inputs differed from those of the previous call in one element only",
-    "normal": "inputs had a normal distribution, and parameters differed from their initial values",
-    "uniform": "inputs had a uniform distribution around zero, and parameters differed from their initial values",
-    "wide": "inputs had a wider range than the task's own",
-    "tiny": "inputs were smaller than the task's own",
-    "heavy": "a few inputs were much larger than the others",
-    "shifted": "inputs were far from zero and close to each other",
-    "constant": "all elements of an input were equal",
-    "zeros": "all inputs were zero",
-    "nonfinite": "a few inputs were infinite or NaN",
-}
 BENCH_CONFIRMATION = (("bench", "own"), ("bench", "normal"), ("bench", "heavy"), ("bench", "zeros"), ("bench", "constant"))
 SIMULATED_BENCH_CONFIRMATION = (("bench", "wide"), ("bench", "shifted"), ("bench", "tiny"))
 CONFIRMATION_CASES = {
@@ -73,6 +53,9 @@ def load_candidate(trial: Trial) -> None:
 def run_timed_size(trial: Trial) -> None:
     """Run a setting of tunables once at the timed size, and compare what it computes."""
     load_candidate(trial)
+    if trial.is_checked_on_device:
+        check_on_device(trial, trial.case_plan["bench"], repeats=1)
+        return
     for case in (case for size in trial.sizes for case in trial.list_cases(size)):
         check_case(trial, case, (), repeats=1)
     if trial.is_run_in_parts:
@@ -83,6 +66,10 @@ def check_values(trial: Trial) -> None:
     """Run the check gate: every size and several kinds of inputs. The first case of a size runs twice and must give equal results."""
     load_candidate(trial)
     for size in trial.first_sizes:
+        if size == "bench" and trial.is_checked_on_device:
+            start_external_sanitizer(trial)  # it runs at the other sizes, which are correct by now
+            check_on_device(trial, trial.case_plan[size], repeats=2 if trial.job.protocol == "strict" else 1)
+            continue
         earlier: list[Case] = []
         for case in list(trial.list_cases(size)):
             is_first = not earlier and trial.job.protocol == "strict"
@@ -107,8 +94,10 @@ def confirm_on_new_cases(trial: Trial) -> None:
     is_simulated = trial.is_simulated
     if trial.is_run_in_parts:
         confirm_in_parts(trial)
+    if trial.is_checked_on_device and "bench" in trial.sizes:
+        check_on_device(trial, tuple(kind for _, kind in BENCH_CONFIRMATION), repeats=1, first_index=1000)
     for index, (size, kind) in enumerate(CONFIRMATION_CASES[is_simulated]):
-        if size in trial.partial_run_sizes:
+        if size in trial.partial_run_sizes or (size == "bench" and trial.is_checked_on_device):
             continue
         if (
             trial.is_expensive(size)
@@ -128,14 +117,9 @@ def check_case(trial: Trial, case: Case, earlier: Sequence[Case], repeats: int) 
     try:
         run_case(trial, case, slot, repeats)
     except CandidateError as error:
-        if error.reason not in EXPLAINED_REASONS:
-            raise
         is_stale = error.reason == "mismatch" and is_stale_result(trial.arena, slot, earlier)
         is_first_at_size = case.kind == "own" and not earlier and case.size != trial.first_sizes[0]
-        hints = (
-            [STALE_RESULT_HINT] if is_stale else [KIND_HINTS.get(case.kind, ""), SIZE_HINTS.get(case.size, "") if is_first_at_size else ""]
-        )
-        raise CandidateError(error.reason, "\n".join([error.detail, *filter(None, hints)])) from error
+        raise add_hints(error, case.kind, case.size, is_stale=is_stale, is_first_at_size=is_first_at_size) from error
 
 
 def is_stale_result(arena: Arena | None, slot: BufferSlot, earlier: Sequence[Case]) -> bool:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from evokernel.core.backend import Array
+from evokernel.core.numeric_contract import MAX_JUMP_OVERSHOOT, MAX_JUMP_SHARE, MIN_JUMP_COUNT, ToleranceRule
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 INEXACT = (*FLOATS, "complex64")
 """Types whose results may differ from the reference by rounding."""
-MAX_JUMP_SHARE, MIN_JUMP_COUNT, MAX_JUMP_OVERSHOOT = 0.05, 4, 2
-"""At most this share of the elements, or this count, may be explained by jumps of the operator; a value may overshoot a jump this many
-times its height."""
 
 
 class Difference(NamedTuple):
@@ -47,19 +45,6 @@ class ValueRange(NamedTuple):
     def extend(self, values: np.ndarray) -> ValueRange:
         """Return the range extended to further values."""
         return ValueRange(np.minimum(self.low, values), np.maximum(self.high, values))
-
-
-class ToleranceRule(NamedTuple):
-    """How far an output may be from the truth: `error_share` of (|truth| + rms), the task's own tolerance, or both, as `combine` says."""
-
-    atol: float
-    rtol: float
-    error_share: float | None = None
-    """None if only the task's tolerance counts."""
-    combine: Literal["min", "max"] = "min"
-    """Whether the smaller or the larger of the two tolerances applies."""
-    atol_unit: float | None = None
-    """The unit of the absolute tolerance; the root mean square of the truth if None."""
 
 
 class ExpectedOutput:

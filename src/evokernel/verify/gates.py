@@ -72,13 +72,13 @@ def refuse_impossible_latency(trial: Trial, latency_us: float) -> None:
 
 
 def required_share(trial: Trial) -> float:
-    """Return which share of the task's tensors a call must read or write, measured at the largest size that can be run whole."""
+    """Return which share of the task's tensors a call must read or write, measured at the largest size that the host can run whole."""
     from evokernel.reference.dependence import count_required_input_bytes
 
-    size = "laptop" if trial.is_run_in_parts else "bench"
+    size = "laptop" if "laptop" in trial.job.task.sizes else "bench"
     output_bytes = sum(array.data.nbytes for array in trial.cases.outputs_at(size))
     needed_bytes = count_required_input_bytes(trial.cases.reference_at(size)) + output_bytes
-    if not trial.is_run_in_parts:
+    if size == "bench":
         return min(1.0, needed_bytes / trial.job.task.work.bytes)
     input_bytes = sum(array.data.nbytes for array in trial.cases.draw_case(size, 0).inputs)
     return min(1.0, needed_bytes / (input_bytes + output_bytes))

@@ -19,6 +19,7 @@ import numpy as np
 from evokernel.core.backend import Array
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.seeds import seed_from_text
+from evokernel.reference.region_boxes import split_box
 from evokernel.verify.compare import INEXACT, Difference, ExpectedOutput, ValueRange
 from evokernel.verify.feedback import format_number
 from evokernel.verify.shared_buffers import BufferSlot, make_blank_array, view_tensor
@@ -39,6 +40,8 @@ TILE_ELEMENTS, MIN_TILE_ELEMENTS, TILE_FLOPS, INNER_TILES = 512, 16, 2e8, 12
 tiles of a batch that lie at random places inside what its parts write."""
 MAX_NEEDED_BYTES, MAX_TILE_BYTES = 1 << 30, 3 << 30
 """The inputs that are drawn for all tiles of a candidate, and for a single one; above the latter a task cannot be checked."""
+CHUNK_ELEMENTS = 1 << 24
+"""Elements of an input that are drawn at a time."""
 FIRST_POSITIONS = (0.0, 1.0)
 RANDOM_PARTS, MAX_RANDOM_S = 16, 5.0
 """Parts at random positions that are run, fewer only if the first parts took so long that these would exceed the time."""
@@ -83,16 +86,25 @@ class TiledCheck:
                 f"{self.trial.job.task.id} cannot be checked at this size: {regions.unsupported_reason}. "
                 "Choose --size laptop, or reduce its sizes."
             )
-        start_s = time.monotonic()
-        self.check_batch(regions, kind, [*FIRST_POSITIONS, self.random.random()])
-        part_s = (time.monotonic() - start_s) / (len(FIRST_POSITIONS) + 1)
+        start_s = self.read_clock()
+        tiles = self.check_batch(regions, kind, [*FIRST_POSITIONS, self.random.random()])
+        if {tile.output for tile in tiles if tile.shape == regions.outputs[tile.output].shape} == set(range(len(regions.outputs))):
+            return  # every element was compared
+        part_s = (self.read_clock() - start_s) / (len(FIRST_POSITIONS) + 1)
         part_bytes = self.needed_bytes / (len(FIRST_POSITIONS) + 1)
         count = min(random_parts - 1, int(MAX_RANDOM_S / part_s), int((MAX_NEEDED_BYTES - self.needed_bytes) / max(part_bytes, 1)))
         if count > 0:
             self.check_batch(regions, kind, [self.random.random() for _ in range(count)])
 
-    def check_batch(self, regions: RegionReference, kind: str, positions: Sequence[float]) -> None:
-        """Run the parts at some positions once, and compare tiles of their outputs."""
+    def read_clock(self) -> float:
+        """Return the CPU time of this thread and of the candidate process, so that a busy machine runs as many parts as another; the time
+        of day if the system does not report it."""
+        process = self.trial.candidate_process
+        candidate_s = process.read_cpu_s() if process else None
+        return time.monotonic() if candidate_s is None else time.thread_time() + candidate_s
+
+    def check_batch(self, regions: RegionReference, kind: str, positions: Sequence[float]) -> list[Tile]:
+        """Run the parts at some positions once, and compare tiles of their outputs. Return the tiles."""
         process, slot = self.trial.candidate_process, self.get_slot(regions)
         assert process is not None
         assert self.trial.arena is not None
@@ -100,8 +112,10 @@ class TiledCheck:
             ranges_by_part = [process.locate_parts(slot, [position]) for position in positions]
         inner_tiles = max(1, INNER_TILES // len(positions))
         tiles = list(dict.fromkeys(tile for ranges in ranges_by_part for tile in self.choose_tiles(regions, ranges, inner_tiles)))
-        expected = [regions.compute(tile.output, tile.box) for tile in tiles]
-        self.write_inputs(regions, slot, tiles)
+        expected, written_boxes = [], set[tuple[int, Box]]()
+        for tile in tiles:
+            self.write_inputs(regions, slot, tile, written_boxes)
+            expected.append(regions.compute(tile.output, tile.box))
         self.trial.arena.poison_boxes(slot, [(tile.output, tile.slices) for tile in tiles])
         with self.trial.translate_errors():
             process.run_parts(slot, positions)
@@ -115,6 +129,7 @@ class TiledCheck:
             self.compare(slot, kind, [tiles[number] for number in chosen], [expected[number] for number in chosen])
         for output, old_ranges in enumerate(self.ranges):
             old_ranges[:] = merge_ranges([*old_ranges, *(one for ranges in ranges_by_part for one in ranges[output])])
+        return tiles
 
     def get_slot(self, regions: RegionReference) -> BufferSlot:
         """Return the slot of the sparse tensors; it is bound at first use."""
@@ -144,10 +159,11 @@ class TiledCheck:
             tiles += [Tile(output, find_box(tensor.shape, spot, limit, self.tile_elements)) for spot, limit in zip(spots, limits)]
         return tiles
 
-    def write_inputs(self, regions: RegionReference, slot: BufferSlot, tiles: Sequence[Tile]) -> None:
-        """Write the parts of the inputs that the reference needs for these tiles, each box once."""
+    def write_inputs(self, regions: RegionReference, slot: BufferSlot, tile: Tile, written_boxes: set[tuple[int, Box]]) -> None:
+        """Write the boxes of the inputs that the reference needs for a tile, unless they were written for another tile of the batch."""
         assert self.trial.arena is not None
-        boxes = {(index, box) for tile in tiles for index, needed in regions.find_needed(tile.output, tile.box).items() for box in needed}
+        boxes = {(index, box) for index, needed in regions.find_needed(tile.output, tile.box).items() for box in needed} - written_boxes
+        written_boxes |= boxes
         for index, box in sorted(boxes):
             nbytes = prod(stop - start for start, stop in box) * slot.inputs[index].storage_dtype.itemsize
             self.needed_bytes += nbytes
@@ -157,7 +173,8 @@ class TiledCheck:
                     f"{slot.inputs[index].name}`. Choose --size laptop, or reduce its sizes."
                 )
             view = view_tensor(self.trial.arena.inputs, slot.input_span[0], slot.inputs[index])
-            view[tuple(slice(start, stop) for start, stop in box)] = regions.draw(index, box)
+            for chunk in split_box(box, CHUNK_ELEMENTS):
+                view[tuple(slice(start, stop) for start, stop in chunk)] = regions.draw(index, chunk)
 
     def compare(self, slot: BufferSlot, kind: str, tiles: Sequence[Tile], expected: Sequence[TensorPair]) -> None:
         """Compare all tiles of one output at once: tolerances depend on the magnitude of all of them."""

@@ -14,30 +14,24 @@ import numpy as np
 from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
 from evokernel.core.numeric_contract import (
-    EPSILON,
-    HALVES,
     KAPPA_HALF,
-    MIN_ERROR_EPSILONS,
-    MIN_ERROR_EPSILONS_HALF,
-    default_tolerance,
-    max_error_multiple,
+    MAX_REFERENCE_ERROR,
+    MAX_REFERENCE_ERROR_HALF,
+    PAPER_RULE,
+    ROUNDING_STEPS,
+    VANISHING_SHARE,
+    ToleranceRule,
+    compute_error_share,
+    has_half_tensors,
+    make_tolerance_rule,
 )
 from evokernel.core.records import Task
-from evokernel.verify.compare import INEXACT, ExpectedOutput, ToleranceRule, ValueRange, compute_rms, decode_values
+from evokernel.verify.compare import INEXACT, ExpectedOutput, ValueRange, compute_rms, decode_values
 
 if TYPE_CHECKING:
     from evokernel.reference.float64_reference import Float64Result
     from evokernel.reference.module import NamedTensor, Reference, Sample
 
-MAX_REFERENCE_ERROR, MAX_REFERENCE_ERROR_HALF = 0.01, 0.25
-"""Inputs on which the reference itself errs by more than this cannot verify a kernel."""
-PAPER_RULE = ToleranceRule(atol=1e-2, rtol=1e-2, atol_unit=1.0)
-"""|actual - reference| <= 0.01 + 0.01 |reference|, as in many published benchmarks."""
-ROUNDING_STEPS = (1.0, 2.0, 4.0) * 8
-"""How many roundings the inputs move by to find jumps of an operator. Both sides of a quotient move, and rarely apart: six trials miss one
-tie in fifty."""
-VANISHING_SHARE = 1e-4
-"""Shifted inputs whose outputs shrink below this share of the usual size only show the flat tail of a function."""
 NO_FLOAT64_REFERENCE = "float64 reference: not available, so the task's own tolerance applies"
 
 
@@ -50,7 +44,7 @@ class Tolerance:
 
     def __init__(self, task: Task, protocol: str) -> None:
         self.task, self.protocol = task, protocol
-        self.is_half = any(t.dtype in HALVES for t in (*task.signature.inputs, *task.signature.params, *task.signature.outputs))
+        self.is_half = has_half_tensors(task.signature)
         self.error_shares: dict[str, list[float | None]] = {}
         """Measured on the task's own inputs at a size, for each output; valid for other inputs of that kind."""
         self.usual_magnitudes: dict[str, list[float]] = {}
@@ -92,7 +86,7 @@ class Tolerance:
         return tuple(
             ExpectedOutput(
                 array,
-                self.make_rule(array, "own", None if share is None else share * (1 + 1 / KAPPA_HALF)),
+                self.make_rule("own", None if share is None else share * (1 + 1 / KAPPA_HALF)),
                 None,
                 JumpRanges(reference, sample, named),
                 index,
@@ -131,8 +125,8 @@ class Tolerance:
         from evokernel.reference.float64_reference import run_with_perturbed_inputs
 
         arrays = to_arrays(named)
-        kappa = max_error_multiple(exact.reduction_length if exact else 1.0)
-        max_error = MAX_REFERENCE_ERROR_HALF if self.is_half or (exact is not None and exact.rounds_to_half) else MAX_REFERENCE_ERROR
+        reduction_length, rounds_to_half = (exact.reduction_length, exact.rounds_to_half) if exact else (1.0, False)
+        max_error = MAX_REFERENCE_ERROR_HALF if self.is_half or rounds_to_half else MAX_REFERENCE_ERROR
         moved_outputs = run_with_perturbed_inputs(reference, sample, named, sample.seed) if kind not in ("own", "nonfinite") else None
         moved_arrays: Sequence[Array | None] = to_arrays(moved_outputs) if moved_outputs else [None] * len(arrays)
         truths = select_truths(exact, arrays) if exact else [None] * len(arrays)
@@ -144,10 +138,8 @@ class Tolerance:
             error = measure_reference_error(array, truth, moved_array)
             if kind != "own" and error > max_error:
                 raise UnsuitableInputs(kind)
-            error_share = kappa * max(error, MIN_ERROR_EPSILONS * EPSILON[array.dtype])
-            if array.dtype in HALVES or (exact is not None and exact.rounds_to_half):
-                error_share = KAPPA_HALF * max(error, MIN_ERROR_EPSILONS_HALF * EPSILON[array.dtype])
-            rules.append(self.make_rule(array, kind, error_share if truth is not None or kind != "own" else None))
+            error_share = compute_error_share(error, array.dtype, reduction_length, rounds_to_half)
+            rules.append(self.make_rule(kind, error_share if truth is not None or kind != "own" else None))
         return rules
 
     def make_region_rule(self, array: Array, truth: np.ndarray | None, kind: str) -> ToleranceRule:
@@ -159,17 +151,11 @@ class Tolerance:
         error = measure_reference_error(array, truth, None)
         if not is_all_finite([array]) or error > (MAX_REFERENCE_ERROR_HALF if self.is_half else MAX_REFERENCE_ERROR):
             raise UnsuitableInputs(kind)
-        if self.is_half:
-            return self.make_rule(array, kind, KAPPA_HALF * max(error, MIN_ERROR_EPSILONS_HALF * EPSILON[array.dtype]))
-        kappa = max_error_multiple(self.task.work.reduction_length)
-        return self.make_rule(array, kind, kappa * max(error, MIN_ERROR_EPSILONS * EPSILON[array.dtype]))
+        return self.make_rule(kind, compute_error_share(error, array.dtype, self.task.work.reduction_length, self.is_half))
 
-    def make_rule(self, array: Array, kind: str, error_share: float | None) -> ToleranceRule:
-        """Combine both tolerances: the smaller on a task's own inputs; the larger on other inputs, or if the task asks for an unusually
-        wide one."""
-        default = default_tolerance(self.task.signature) * (1 + 1e-9)
-        is_wide = max(self.task.atol, self.task.rtol) > default
-        return ToleranceRule(self.task.atol, self.task.rtol, error_share, "max" if is_wide or kind != "own" else "min")
+    def make_rule(self, kind: str, error_share: float | None) -> ToleranceRule:
+        """Combine the task's tolerance and the allowed error."""
+        return make_tolerance_rule(self.task.signature, self.task.atol, self.task.rtol, kind, error_share)
 
 
 class JumpRanges:

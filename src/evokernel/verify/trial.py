@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,11 +16,12 @@ import numpy as np
 from evokernel.core import paths
 from evokernel.core.backend import SIZES, Array, Backend, CallShape, TimingResult
 from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.output_difference import is_hidden
 from evokernel.core.records import Job, Profile, Usage
 from evokernel.core.seeds import seed_from_text
 from evokernel.verify.candidate_process import CandidateProcess
 from evokernel.verify.cases import Case, Cases
-from evokernel.verify.feedback import describe_difference, is_hidden
+from evokernel.verify.feedback import describe_difference
 from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes, make_blank_array
 
 MIN_CASES = 3
@@ -119,6 +121,8 @@ class Trial:
     """Sizes at which only a part of the kernel ran."""
     parts_check: PartsCheck | None = None
     """What was run and compared at a timed size that is run in parts."""
+    sanitizer_run: Future[None] | None = None
+    """A run of an external sanitizer that began during the check."""
 
     def __enter__(self) -> Trial:
         self.seed = self.job.seed if self.job.clock == "synthetic" else secrets.randbits(48)  # unknown when the candidate was written
@@ -129,6 +133,8 @@ class Trial:
 
     def __exit__(self, *_: object) -> None:
         self.cases.close()
+        if self.sanitizer_run:
+            wait([self.sanitizer_run])
         if self.candidate_process:
             self.candidate_process.close()
         if self.arena:
@@ -172,6 +178,11 @@ class Trial:
         return "laptop" in self.job.task.sizes and self.backend.capabilities.can_run_parts
 
     @property
+    def is_checked_on_device(self) -> bool:
+        """Whether the cases of the timed size exist on the backend's device only."""
+        return self.backend.capabilities.checks_on_device and self.job.clock != "synthetic"
+
+    @property
     def first_sizes(self) -> tuple[str, ...]:
         """The sizes at which every candidate must be correct; in simulation, the other sizes are only for kernels that would become the
         best."""
@@ -209,10 +220,10 @@ class Trial:
             source = self.workdir / "candidate"
             source.mkdir()
             paths.write_files(source, self.job.candidate.files)
+        calls = self.make_call_shapes()  # first: this process loads PyTorch while another loads the backend
         with closing(Arena(0, 0, 0)) as arena:
             with closing(CandidateProcess(self.job, self.backend, self.workdir, arena, 1, SIMULATED_BYTES, PROGRAM_BYTES)) as process:
                 process.wait_ready()
-                calls = self.make_call_shapes()
                 try:
                     process.prepare("trace", source, calls, self.workdir / "programs")
                 except InfraError as error:  # reported or caused by the candidate's own code
@@ -230,7 +241,7 @@ class Trial:
         signature = self.job.task.signature
         bench_input_bytes = compute_span_bytes([make_blank_array(tensor) for tensor in (*signature.inputs, *signature.params)])
         bench_output_bytes = compute_span_bytes([make_blank_array(tensor) for tensor in signature.outputs])
-        timed_slots = 1 if self.is_run_in_parts else TIMED_SLOTS
+        timed_slots = 0 if self.is_checked_on_device else 1 if self.is_run_in_parts else TIMED_SLOTS
         input_bytes = timed_slots * bench_input_bytes + sum(compute_span_bytes(case.inputs) for case in cases)
         output_bytes = timed_slots * bench_output_bytes + sum(compute_span_bytes(case.outputs) for case in cases)
         self.arena = arena or Arena(input_bytes, output_bytes, seed_from_text(f"{self.seed}/poison"))

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 import torch
 
-from evokernel.backends.gpu.device_inputs import disable_tf32
+from evokernel.reference.device_sample import disable_tf32
 
 
 @pytest.mark.parametrize("narrow", [True, False])

@@ -15,7 +15,7 @@ from evokernel.core.errors import CandidateError, InfraError
 if TYPE_CHECKING:
     from evokernel.backends.ascendc.cann.backend import CompileCheckMode, NpuMode
     from evokernel.backends.ascendc.project import Project
-    from evokernel.core.records import Candidate, Task
+    from evokernel.core.records import Candidate, Task, TimedSize
 
 CLOCK = "estimate (simulator)"
 LEVELS = ("strict", "hardware", "fast")
@@ -41,7 +41,7 @@ class AscendcBackend(Backend):
     """
 
     file_name = "kernel.asc"
-    timed_size = "full"
+    timed_size: TimedSize = "full"
     takes_complex = True
     other_suffixes = (".txt", ".cpp", ".h")
     part_names = ("tiling.h", "op_host.cpp", "op_kernel.cpp")

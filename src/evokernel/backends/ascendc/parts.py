@@ -49,7 +49,10 @@ class LaunchParts:
         self.is_dry_valid = True
         self.do_parts_add = False
         """Whether several parts add to the same elements, so that a part alone does not give their values."""
-        self.located: tuple[int, ...] = ()
+        self.has_zeros = False
+        """Whether the call starts with tensors of zeros. The simulator fills them where the dry call before says that parts write."""
+        self.moved_bytes: dict[int, float] = {}
+        """Memory that single parts touch."""
         self.never_written: list[Ranges] = [()] * len(arguments.outputs)
         """Of each output that starts as zeros: elements that no block writes. They belong to the last part."""
 
@@ -69,12 +72,15 @@ class LaunchParts:
         if not self.part_count:
             self.survey()
         groups = self.groups_at(positions)
-        if groups != self.located:
-            self.locate_groups(groups)
         if self.do_parts_add and self.is_dry_valid:
-            self.locate_groups(self.groups_adding_to(groups))
-        self.execute(Execution.PARTS, self.located)
-        if self.part_count - 1 in groups:
+            self.locate_groups(groups)
+            groups = self.groups_adding_to(groups)
+        if self.has_zeros or not all(group in self.moved_bytes for group in groups):
+            self.locate_groups(groups)
+        else:  # each was located alone
+            self.check_memory(len(groups), sum(self.moved_bytes[group] for group in groups))
+        self.execute(Execution.PARTS, groups)
+        if self.part_count - 1 in self.groups_at(positions):
             for output, ranges in zip(self.arguments.outputs, self.never_written):
                 for start, stop in ranges:
                     output.data.reshape(-1)[start:stop] = 0
@@ -82,8 +88,10 @@ class LaunchParts:
     def locate_groups(self, groups: tuple[int, ...]) -> None:
         """Record what these parts write."""
         self.execute(Execution.DRY_PARTS if self.is_dry_valid else Execution.PARTS, groups)
-        self.check_memory(len(groups))
-        self.located = groups
+        moved_bytes = self.simulator.simulator_bytes_moved()
+        self.check_memory(len(groups), moved_bytes)
+        if len(groups) == 1:
+            self.moved_bytes[groups[0]] = moved_bytes
 
     def groups_adding_to(self, groups: tuple[int, ...]) -> tuple[int, ...]:
         """These parts, and all others that add to their elements."""
@@ -102,6 +110,7 @@ class LaunchParts:
                 raise
             self.is_dry_valid = False  # the violation may follow from a number that the kernel got instead of data
         self.do_parts_add = bool(self.simulator.simulator_groups_add())
+        self.has_zeros = bool(self.simulator.simulator_has_zeros())
         if not self.is_dry_valid:
             self.execute(Execution.SAMPLE, sampled_per_wave=SAMPLED_PER_WAVE)
         self.part_count = self.simulator.simulator_part_count()
@@ -123,10 +132,10 @@ class LaunchParts:
                 "unwritten", f"no block writes {count} of {size} elements of `{output.name}`; the first of them is element {missing[0][0]}"
             )
 
-    def check_memory(self, count: int) -> None:
+    def check_memory(self, count: int, moved_bytes: float) -> None:
         """Refuse parts that would touch too much memory."""
         tensors = (*self.arguments.inputs, *self.arguments.outputs)
-        touched = min(self.simulator.simulator_bytes_moved(), float(sum(tensor.data.nbytes for tensor in tensors)))
+        touched = min(moved_bytes, float(sum(tensor.data.nbytes for tensor in tensors)))
         if touched > MAX_PART_BYTES:
             raise CandidateError(
                 "memory",

@@ -8,12 +8,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from evokernel.core.backend import Arguments, Backend, Capabilities, DeviceAccess, OptionalTool, TimingResult
+from evokernel.core.backend import (
+    Arguments,
+    Backend,
+    Capabilities,
+    DeviceAccess,
+    DeviceCase,
+    DeviceCheckResult,
+    OptionalTool,
+    TimingResult,
+)
 from evokernel.core.errors import ToolUnavailable
 
 if TYPE_CHECKING:
     from evokernel.backends.gpu.devices import Device
-    from evokernel.core.records import Candidate, Job, Task
+    from evokernel.core.records import Candidate, Job, Task, TimedSize
 
 DEVICE, PROFILERS = ("auto", "never", "always"), ("ncu", "never")
 ARCHITECTURE = "sm_90a"
@@ -42,6 +51,11 @@ class GpuBackend(Backend):
 
         return Device(unavailable_reason="backend.device=never") if self.device_mode == "never" else query_device(self.number)
 
+    @property
+    def timed_size(self) -> TimedSize:
+        """Without a GPU nothing is timed, and an interpreter would take hours."""
+        return "full" if self.device.name else "laptop"
+
     def device_capabilities(self, tracing: Literal["source", "build"], limitations: str, can_check_values: bool) -> Capabilities:
         """Return the capabilities with or without a GPU: an interpreter's runs are slow and repeatable, measured times vary."""
         has_device = bool(self.device.name)
@@ -53,6 +67,7 @@ class GpuBackend(Backend):
             is_repeatable=not has_device,
             limitations="" if has_device else f"{self.device.unavailable_reason}; {limitations}",
             can_check_values=has_device or can_check_values,
+            checks_on_device=has_device,
         )
 
     @property
@@ -72,6 +87,12 @@ class GpuBackend(Backend):
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         return TRIED
 
+    def start_processes(self, protocol: str) -> None:
+        if self.device.name:
+            from evokernel.backends.gpu.early_start import start_gpu_processes
+
+            start_gpu_processes(self.device, self.number, self.profiler == "ncu", protocol == "strict")
+
     def sanitizer(self) -> OptionalTool:
         from evokernel.backends.gpu.tools import find_sanitizer
 
@@ -80,11 +101,21 @@ class GpuBackend(Backend):
     def run_sanitizer(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
         from evokernel.backends.gpu.sanitizer_run import run_compute_sanitizer, write_standalone_order
 
-        write_standalone_order(folder, workdir / PROGRAMS, calls, self.number)
-        run_compute_sanitizer(self.sanitizer().detail, folder, candidate.files)
+        write_standalone_order(folder, workdir / PROGRAMS, calls)
+        run_compute_sanitizer(self.sanitizer().detail, folder, candidate.files, self.number)
 
     def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
         raise ToolUnavailable(f"times ({self.device.unavailable_reason})")
+
+    def check_on_device(self, job: Job, workdir: Path, cases: Sequence[DeviceCase]) -> DeviceCheckResult:
+        from evokernel.backends.gpu.latency import check_timed_size
+
+        return check_timed_size(job, workdir / PROGRAMS, cases, self.number)
+
+    def device_memory_shortage(self, task: Task) -> str:
+        from evokernel.backends.gpu.device_memory import describe_shortage
+
+        return describe_shortage(task, self.device.memory_bytes) if self.device.name else ""
 
     def measure_latency(self, job: Job, workdir: Path, incumbent_workdir: Path | None) -> TimingResult:
         from evokernel.backends.gpu.latency import measure_on_device

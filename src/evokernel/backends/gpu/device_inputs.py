@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from random import Random
-from typing import Any
 
 import torch
 
 from evokernel.core.errors import CandidateError
-from evokernel.reference.module import Reference, module_tensors
+from evokernel.reference.device_sample import disable_tf32, draw_on_device
+from evokernel.reference.module import Reference
+from evokernel.reference.tensor_compare import list_chunks
 
 TOLERANCE_FACTOR = 4.0
 """Factor on the tolerance for timed results, because their expected values are also computed on the device."""
@@ -19,23 +19,17 @@ MIN_EQUAL_SHARE = 0.999
 
 
 class DeviceInputs:
-    """Tensors at fixed addresses whose contents change between calls."""
+    """Tensors at fixed addresses whose contents change between calls. They are drawn on the device."""
 
-    def __init__(self, source: str, task: str, bench: Mapping[str, int], seed: int, tolerance: tuple[float, float]) -> None:
-        self.random, self.tolerance = Random(seed), tolerance
+    def __init__(
+        self, source: str, task: str, bench: Mapping[str, int], seed: int, tolerance: tuple[float, float], device: str = "cuda"
+    ) -> None:
+        self.random, self.tolerance, self.device = Random(seed), tolerance, device
         self.reference = Reference(source, task, bench)
-        sample = self.reference.sample(self.random.getrandbits(40))
-        self.module = sample.module
-        self.hosts = [tensor for _, tensor in sample.inputs]
-        places: dict[int, torch.Tensor] = {}
-        self.args = tuple(move_to_device(value, places) for value in sample.args)
-        self.module.to("cuda")
-        for part in self.module.modules():
-            for key, value in vars(part).items():
-                if isinstance(value, torch.Tensor):
-                    setattr(part, key, value.to("cuda"))
-        self.inputs = [places[id(tensor)] for tensor in self.hosts]
-        self.params = [tensor.detach() for _, tensor in module_tensors(self.module)]
+        sample = draw_on_device(self.reference, self.random.getrandbits(40), device)
+        self.module, self.args = sample.module, sample.args
+        self.inputs = [tensor.detach() for _, tensor in sample.inputs]
+        self.params = [tensor.detach() for _, tensor in sample.params]
         self.kernel_inputs = [tensor.contiguous() for tensor in (*self.inputs, *self.params)]
         """Inputs and parameters as kernels get them."""
         self.outputs = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in self.expected_outputs()]
@@ -50,7 +44,7 @@ class DeviceInputs:
 
     def draw(self) -> None:
         """Draws new contents from the verifier's own seed."""
-        sample = self.reference.sample(self.random.getrandbits(40), self.module)
+        sample = draw_on_device(self.reference, self.random.getrandbits(40), self.device, self.module)
         for place, (_, tensor) in zip(self.inputs, sample.inputs):
             place.copy_(tensor)
         self.sync_kernel_inputs()
@@ -69,11 +63,6 @@ class DeviceInputs:
             if own.data_ptr() != place.data_ptr():
                 own.copy_(place)
 
-    @staticmethod
-    def is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-        """Whether two tensors have equal bits, so that NaN equals itself."""
-        return not one.numel() or torch.equal(one.view(-1).view(torch.uint8), other.view(-1).view(torch.uint8))
-
     def check_outputs(self) -> None:
         """Raises CandidateError if the outputs of a timed call are wrong."""
         for number, (output, expected) in enumerate(zip(self.outputs, self.expected_outputs(), strict=True)):
@@ -82,27 +71,17 @@ class DeviceInputs:
                 raise CandidateError("mismatch", detail)
 
 
-@contextmanager
-def disable_tf32() -> Iterator[None]:
-    """Disables TF32, to which PyTorch's convolutions round by default: fast for a baseline, too coarse for expected values."""
-    convolutions, products = torch.backends.cudnn, torch.backends.cuda.matmul
-    previous = convolutions.allow_tf32, products.allow_tf32
-    convolutions.allow_tf32 = products.allow_tf32 = False
-    try:
-        yield
-    finally:
-        convolutions.allow_tf32, products.allow_tf32 = previous
-
-
 def is_close(output: torch.Tensor, expected: torch.Tensor, atol: float, rtol: float) -> bool:
     """Whether two results agree within the tolerance of timed calls."""
+    flat, other = output.view(-1), expected.view(-1)
     if not output.is_floating_point():
-        return output.numel() == 0 or float((output == expected).float().mean()) >= MIN_EQUAL_SHARE
-    one, other = (
-        output.float() if output.dtype != torch.float64 else output,
-        expected.float() if expected.dtype != torch.float64 else expected,
+        equal = sum(int((flat[part] == other[part]).sum()) for part in list_chunks(flat.numel()))
+        return bool(equal >= MIN_EQUAL_SHARE * output.numel())
+    wide = torch.float64 if output.dtype == torch.float64 else torch.float32
+    limits = {"atol": TOLERANCE_FACTOR * atol, "rtol": TOLERANCE_FACTOR * rtol}
+    return all(
+        bool(torch.isclose(flat[part].to(wide), other[part].to(wide), **limits, equal_nan=True).all()) for part in list_chunks(flat.numel())
     )
-    return bool(torch.isclose(one, other, atol=TOLERANCE_FACTOR * atol, rtol=TOLERANCE_FACTOR * rtol, equal_nan=True).all())
 
 
 def flatten_tensors(value: object) -> Iterator[torch.Tensor]:
@@ -115,14 +94,3 @@ def flatten_tensors(value: object) -> Iterator[torch.Tensor]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from flatten_tensors(item)
-
-
-def move_to_device(value: Any, places: dict[int, torch.Tensor]) -> Any:
-    """Moves nested arguments to the device; `places` maps the id of each tensor to its copy."""
-    if isinstance(value, torch.Tensor):
-        if id(value) not in places:
-            places[id(value)] = value.to("cuda")
-        return places[id(value)]
-    if isinstance(value, Mapping):
-        return {key: move_to_device(item, places) for key, item in value.items()}
-    return type(value)(move_to_device(item, places) for item in value) if isinstance(value, list | tuple) else value

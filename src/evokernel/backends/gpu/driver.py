@@ -112,6 +112,13 @@ class Driver:
         return text.value.decode()
 
     @property
+    def memory_bytes(self) -> int:
+        """The device's memory."""
+        count = c_size_t()
+        self.call("cuDeviceTotalMem_v2", byref(count), self.device)
+        return count.value
+
+    @property
     def version(self) -> str:
         value = c_int()
         self.call("cuDriverGetVersion", byref(value))

@@ -11,10 +11,13 @@ from evokernel.backends.gpu import timing_client
 from evokernel.backends.gpu.devices import Device
 from evokernel.backends.gpu.profile import profile_kernel
 from evokernel.backends.gpu.program import FILE, program_key
-from evokernel.core.backend import TimingResult
+from evokernel.core.backend import DeviceCase, DeviceCaseResult, DeviceCheckResult, TimingResult
 from evokernel.core.errors import ToolUnavailable
-from evokernel.core.records import Task
+from evokernel.core.output_difference import OutputDifference
+from evokernel.core.records import Job, Task
 
+CHECK_S, MIN_KERNEL_S = 45.0, 20.0
+"""Seconds after which a check begins no further case; and the least time for one run of a kernel, loading included."""
 CLOCK = "gpu"
 """Label of GPU events with cold caches."""
 
@@ -71,6 +74,27 @@ def timing_order(task: Task, programs: Path) -> dict[str, Any]:
         "candidate": str(programs),
         "key": program_key(tensors, [(scalar.kind, scalar.value) for scalar in signature.scalars]),
     }
+
+
+def check_timed_size(job: Job, programs: Path, cases: Sequence[DeviceCase], number: int) -> DeviceCheckResult:
+    """Lets the timing server check a candidate at the timed size."""
+    order = timing_order(job.task, programs) | {
+        "check": job.task.model_dump(mode="json"),
+        "protocol": job.protocol,
+        "cases": cases,
+        "limit_s": CHECK_S,
+    }
+    answer = timing_client.request_timing(number, order, max(job.timeout_s, MIN_KERNEL_S))
+    return decode_result(answer["result"])
+
+
+def decode_result(fields: dict[str, Any]) -> DeviceCheckResult:
+    """Reads the result of a check as the timing server writes it."""
+    cases = [
+        DeviceCaseResult(**{**case, "difference": OutputDifference.from_json(case["difference"]) if case["difference"] else None})
+        for case in fields["cases"]
+    ]
+    return DeviceCheckResult(tuple(cases), fields["note"])
 
 
 def tune_configurations(task: Task, programs: Path, choices: Sequence[str], number: int) -> None:

@@ -15,7 +15,7 @@ from evokernel.core.backend import Backend, CallShape, Capabilities, Kernel, Opt
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
-    from evokernel.core.records import Candidate, Task
+    from evokernel.core.records import Candidate, Task, TimedSize
 
 CLOCK = "estimate (schedule)"
 CHECKED_SIZES = ("small", "held_out", "laptop", "bench")
@@ -31,7 +31,7 @@ class PallasBackend(Backend):
     """
 
     file_name = "kernel.py"
-    timed_size = "full"
+    timed_size: TimedSize = "full"
     environment = ENVIRONMENT
 
     def __init__(self, chip: str = "v5e", device: str = "auto", baseline: bool = True) -> None:

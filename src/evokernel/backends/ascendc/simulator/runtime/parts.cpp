@@ -196,6 +196,7 @@ int64_t simulator_touching(int64_t* into, int64_t capacity) {
 }
 double simulator_bytes_moved() { return callParts().bytesMoved; }
 
+int simulator_has_zeros() { return int(!simulator::zeros.empty()); }
 int simulator_starts_as_zeros(const void* data) { return int(simulator::zeros.count(reinterpret_cast<uintptr_t>(data))); }
 
 int64_t simulator_ranges(const void* data, int64_t bytes, int64_t* into, int64_t capacity) {

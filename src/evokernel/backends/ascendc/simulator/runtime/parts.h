@@ -88,7 +88,8 @@ int simulator_fell_short();
 int simulator_groups_add();
 int64_t simulator_touching(int64_t* into, int64_t capacity);
 double simulator_bytes_moved();
-// Whether the tensor consists of zeros before the first launch of the call.
+// Whether any tensor, or this one, consists of zeros before the first launch of the call.
+int simulator_has_zeros();
 int simulator_starts_as_zeros(const void* data);
 // Copies start and stop of each range of bytes that the last call wrote to the tensor; returns their number.
 int64_t simulator_ranges(const void* data, int64_t bytes, int64_t* into, int64_t capacity);

@@ -6,6 +6,7 @@ operator is defined for a kind of inputs: `CaseFactory` tries the options in ord
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def redraw_inputs(sample: Sample, kind: str, options: DrawOptions, seed: int) ->
     """Replace the inputs of a sample in place by another kind, and vary constant parameters; return False if nothing can change."""
     import torch
 
-    generator = torch.Generator().manual_seed(seed)
+    generator = make_generator(sample, seed)
     is_changed = False
     with torch.no_grad():
         for tensor in find_redrawable_inputs(sample):
@@ -59,6 +60,14 @@ def redraw_inputs(sample: Sample, kind: str, options: DrawOptions, seed: int) ->
             tensor.copy_(vary_constant(tensor.detach().double(), options, generator))
             is_changed = True
     return is_changed
+
+
+def make_generator(sample: Sample, seed: int) -> torch.Generator:
+    """Return a generator on the device of a sample."""
+    import torch
+
+    tensors = [tensor for _, tensor in (*sample.inputs, *sample.params)]
+    return torch.Generator(tensors[0].device if tensors else "cpu").manual_seed(seed)
 
 
 def find_redrawable_inputs(sample: Sample) -> list[torch.Tensor]:
@@ -92,9 +101,9 @@ def vary_constant(values: torch.Tensor, options: DrawOptions, generator: torch.G
     import torch
 
     if values.numel() == 1 or not options.allow_negative_params:
-        factor = torch.rand(values.shape, generator=generator, dtype=values.dtype) + 0.5
+        factor = torch.rand(values.shape, generator=generator, dtype=values.dtype, device=values.device) + 0.5
         return values * factor if bool(values.any()) or values.numel() == 1 else factor - 0.5
-    return values + 0.5 * torch.randn(values.shape, generator=generator, dtype=values.dtype)
+    return values + 0.5 * torch.randn(values.shape, generator=generator, dtype=values.dtype, device=values.device)
 
 
 def classify_structure(values: torch.Tensor) -> str:
@@ -155,18 +164,18 @@ def draw_values(
     if structure == "scaled":
         return None
     scale = float(values.square().mean().sqrt()) or 1.0
+
+    def draw(function: Callable[..., torch.Tensor]) -> torch.Tensor:
+        return function(values.shape, generator=generator, device=values.device)
+
     drawn_values = {
-        "normal": lambda: torch.randn(values.shape, generator=generator) * scale,
-        "uniform": lambda: (torch.rand(values.shape, generator=generator) * 2 - 1) * scale * 3**0.5,
-        "heavy": lambda: values * (torch.randn(values.shape, generator=generator) * 1.5).exp(),
+        "normal": lambda: draw(torch.randn) * scale,
+        "uniform": lambda: (draw(torch.rand) * 2 - 1) * scale * 3**0.5,
+        "heavy": lambda: values * (draw(torch.randn) * 1.5).exp(),
         "shifted": lambda: (
-            scale
-            * (
-                (sign if options.allow_negative else 1.0) * (100.0 if options.is_extreme else 4.0)
-                + 0.05 * torch.randn(values.shape, generator=generator)
-            )
+            scale * ((sign if options.allow_negative else 1.0) * (100.0 if options.is_extreme else 4.0) + 0.05 * draw(torch.randn))
         ),
-        "constant": lambda: torch.full_like(values, CONSTANTS[int(torch.randint(0, len(CONSTANTS), (), generator=generator))]),
+        "constant": lambda: torch.full_like(values, CONSTANTS[draw_index(len(CONSTANTS), generator)]),
         "zeros": lambda: torch.zeros_like(values),
         "nonfinite": lambda: insert_nonfinite(values, generator),
     }[kind]()
@@ -175,12 +184,10 @@ def draw_values(
 
 def insert_nonfinite(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Return a copy with a NaN, an infinity and a negative infinity at random places."""
-    import torch
-
     copy = values.clone()
     flat = copy.view(-1)
     for value in (float("nan"), float("inf"), float("-inf")):
-        flat[int(torch.randint(0, flat.numel(), (), generator=generator))] = value
+        flat[draw_index(flat.numel(), generator)] = value
     return copy
 
 
@@ -188,7 +195,7 @@ def change_one_element(sample: Sample, seed: int) -> bool:
     """Change one element of one input in place; a kernel that inspects only a few elements takes the input for the same."""
     import torch
 
-    generator = torch.Generator().manual_seed(seed)
+    generator = make_generator(sample, seed)
     tensors = [t for t in find_redrawable_inputs(sample) if classify_structure(t.detach().double()) == "free"]
     for tensor in sorted(tensors, key=lambda t: -t.numel())[:1]:
         at = tuple(draw_interior_index(size, generator) for size in tensor.shape)
@@ -211,8 +218,11 @@ def change_one_element(sample: Sample, seed: int) -> bool:
 
 def draw_interior_index(size: int, generator: torch.Generator) -> int:
     """Return a random index that is neither first nor last, if the size allows."""
+    return 1 + draw_index(size - 2, generator) if size > 2 else draw_index(size, generator)
+
+
+def draw_index(size: int, generator: torch.Generator) -> int:
+    """Return a random index below a size."""
     import torch
 
-    return (
-        1 + int(torch.randint(0, size - 2, (), generator=generator)) if size > 2 else int(torch.randint(0, size, (), generator=generator))
-    )
+    return int(torch.randint(0, size, (), generator=generator, device=generator.device))
