@@ -216,8 +216,8 @@ def parse_value(text: str | None) -> Any:
         except ValueError:
             continue
         return int(value) if isinstance(value, float) and value == int(value) and "e" not in (text or "").lower() else value
-    if text in ("True", "False"):
-        return text == "True"
+    if (text or "").lower() in ("true", "false"):
+        return (text or "").lower() == "true"
     return (text or "").strip()
 
 
