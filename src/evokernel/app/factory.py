@@ -181,6 +181,14 @@ def require_backend(config: RunConfig) -> Backend:
     return backend
 
 
+def describe_limitations(config: RunConfig) -> str:
+    """Return what cannot be decided where this run verifies, and what to do about it; empty if there is nothing, or if it is elsewhere."""
+    if config.plugin_name("executor") != "local":
+        return ""
+    backend: Backend = make_part(config, "backend")
+    return backend.capabilities.limitations
+
+
 def verifier_toolchain(config: RunConfig, executor: Executor) -> dict[str, str]:
     """Return the versions of the toolchain where the executor verifies. Raises UserError if it is incomplete."""
     if isinstance(executor, RemoteExecutor):

@@ -78,7 +78,7 @@ def command(
     Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' continues the run. Exit codes: 0 at least one task
     has a correct kernel, 1 none has or fewer than --fail-under, 2 error to fix, 3 infrastructure failure, 130 interrupted.
     """
-    from evokernel.app.factory import apply_generator_defaults, choose_working_backend, create_engine
+    from evokernel.app.factory import apply_generator_defaults, choose_working_backend, create_engine, describe_limitations
     from evokernel.cli.heartbeat import announce_wait
     from evokernel.cli.run_display import display_run
     from evokernel.core.bank_uri import resolve_path
@@ -110,6 +110,8 @@ def command(
             print_text(wrap_text(f"{reason}. Using backend '{settings.plugin_name('backend')}' instead."), err=as_json)
         engine = create_engine(settings, out)
     print_text(wrap_text(describe_run(engine)), err=as_json)
+    if limitations := describe_limitations(settings):
+        print_text(wrap_text(f"note: {limitations}"), err=True)
     for task in engine.run.tasks:
         for text in explain_tags(task.tags):
             print_text(f"note: {task.id}: {text}", err=True)

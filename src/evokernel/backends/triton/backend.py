@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Task
 
 INTERPRETED = "interpreted.txt"
+INTERPRETER_LIMITS = (
+    "Triton's interpreter checked values, bounds and races between programs at the small sizes, one program after the other; not the timed "
+    "size, nor whether programs that wait for each other end"
+)
+WITHOUT_GPU = (
+    "Triton's interpreter decides here whether kernels are correct, at the small and the hidden size; kernels are not timed, so none is "
+    "faster than another. To time them, run on a machine with a GPU (`evokernel bundle` packs the run)"
+)
 
 
 class TritonBackend(GpuBackend):
@@ -36,7 +44,7 @@ class TritonBackend(GpuBackend):
     @property
     def capabilities(self) -> Capabilities:
         """Without a GPU, kernels run in Triton's interpreter."""
-        return self.device_capabilities("source", "an interpreter checks kernels here, and they are not timed", can_check_values=True)
+        return self.device_capabilities("source", WITHOUT_GPU, can_check_values=True)
 
     def unavailable_reason(self) -> str | None:
         if importlib.util.find_spec("triton") is None:
@@ -54,7 +62,9 @@ class TritonBackend(GpuBackend):
     def optional_tools(self) -> Iterable[OptionalTool]:
         from evokernel.backends.gpu.tools import list_tools
 
-        return list_tools(self.device, "kernels are compiled to machine code and checked by Triton's interpreter, but not timed")
+        return list_tools(
+            self.device, "kernels are compiled to machine code, Triton's interpreter checks values, bounds and races; nothing is timed"
+        )
 
     def entry_point(self, task: Task) -> str:
         from evokernel.backends.triton.entry import annotated_launch_function
@@ -117,6 +127,10 @@ class TritonBackend(GpuBackend):
         return super().device_access(workdir)
 
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
+        from evokernel.backends.triton.screen import is_model
+
+        if self.device.name and is_model(candidate.files.get(self.file_name, "")):
+            return ("bench",)  # a KernelBench solution is written for one size
         return TRIED if self.device.name else TRIED[:2]
 
     def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:
@@ -128,4 +142,4 @@ class TritonBackend(GpuBackend):
         return error
 
     def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
-        raise ToolUnavailable(f"times ({self.device.unavailable_reason}); Triton's interpreter checked the values")
+        raise ToolUnavailable(f"times ({self.device.unavailable_reason}); {INTERPRETER_LIMITS}")

@@ -5,16 +5,21 @@ Import this module after `use_interpreting_copy`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from triton.runtime import autotuner, interpreter
+from triton.runtime.errors import InterpreterError
 
 from evokernel.backends.gpu.torch_guard import TorchGuard
-from evokernel.backends.triton import bfloat16, combine
+from evokernel.backends.triton import bfloat16, combine, interpreter_speed, libdevice, tf32
 from evokernel.backends.triton.launch_function import DTYPES, FILE, load_launch_function
+from evokernel.backends.triton.memory_access import MemoryChecks
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -25,10 +30,8 @@ class InterpretedKernel:
     """A candidate's launch function whose kernels are interpreted."""
 
     def __init__(self, folder: Path) -> None:
-        bfloat16.patch_interpreter()
-        combine.patch_combine()
-        patch_launches()
-        autotuner.Autotuner.run = run_first_config
+        self.checks = patch_interpreter()
+        self.file = str(folder / FILE)
         self.entry = load_launch_function(folder / FILE)
 
     def bind(self, arguments: Arguments) -> Callable[[], None]:
@@ -39,7 +42,10 @@ class InterpretedKernel:
 
         def call() -> None:
             values[:input_count] = [tensor.clone() for tensor in tensors[:input_count]]
-            with TorchGuard(poison_scratch, zero_tensor, "cpu"):
+            names = [array.name for array in (*arguments.inputs, *arguments.outputs)]
+            all_tensors = [*values[:input_count], *tensors[input_count:]]
+            self.checks.name_tensors(self.file, dict(zip(names, all_tensors)), input_count)
+            with TorchGuard(poison_scratch, zero_tensor, "cpu", copy_tensor), explain_errors(self.file):
                 self.entry(*values)
             for array, copy, tensor in zip(arguments.inputs, values, tensors):
                 if tensor_bytes(copy) != tensor_bytes(tensor):
@@ -50,8 +56,23 @@ class InterpretedKernel:
         return call
 
 
-def patch_launches() -> None:
-    """Lets launches use PyTorch, and prepares Triton's language once per launch instead of at every call of a @triton.jit function."""
+@cache
+def patch_interpreter() -> MemoryChecks:
+    """Patch the interpreter, once per process."""
+    interpreter_speed.patch_types()
+    bfloat16.patch_interpreter()
+    combine.patch_combine()
+    libdevice.patch_libdevice()
+    tf32.patch_dot()
+    checks = MemoryChecks()
+    patch_launches(checks)
+    autotuner.Autotuner.run = run_first_config
+    return checks
+
+
+def patch_launches(checks: MemoryChecks) -> None:
+    """Lets launches use PyTorch, checks their accesses, and prepares Triton's language once per launch instead of at every call of a
+    @triton.jit function."""
     execute, patch_language = interpreter.GridExecutor.__call__, interpreter._patch_lang
     prepared = set[int]()
 
@@ -64,10 +85,30 @@ def patch_launches() -> None:
     def execute_unguarded(executor: object, *args: object, **kwargs: object) -> object:
         prepared.clear()
         with torch.utils._python_dispatch._disable_current_modes():  # the interpreter's own tensor operations are allowed
+            checks.start_launch([*args, *kwargs.values()])
             return execute(executor, *args, **kwargs)
 
     interpreter._patch_lang = patch_once
     interpreter.GridExecutor.__call__ = execute_unguarded
+
+
+@contextmanager
+def explain_errors(file: str) -> Iterator[None]:
+    """Raise the error behind an error of the interpreter, with its line in the candidate's file."""
+    try:
+        yield
+    except InterpreterError as error:
+        cause: BaseException = error
+        line = 0
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+            line = ([frame.lineno or 0 for frame in traceback.extract_tb(cause.__traceback__) if frame.filename == file] or [line])[-1]
+        if isinstance(cause, CandidateError):
+            raise cause from None
+        place = f"line {line}: " if line else ""
+        if isinstance(cause, NotImplementedError) or (isinstance(cause, AttributeError) and "InterpreterBuilder" in str(cause)):
+            raise CandidateError("not_run", f"{place}Triton's interpreter does not support this: {cause}; verify it with a GPU") from error
+        raise CandidateError("raised", f"{place}{type(cause).__name__}: {cause}") from error
 
 
 def run_first_config(tuner: Any, *args: object, **kwargs: object) -> object:
@@ -97,3 +138,8 @@ def poison_scratch(tensor: torch.Tensor, is_zero: bool) -> None:
 def zero_tensor(tensor: torch.Tensor) -> None:
     with torch.utils._python_dispatch._disable_current_modes():
         tensor.zero_()
+
+
+def copy_tensor(target: torch.Tensor, source: torch.Tensor) -> None:
+    with torch.utils._python_dispatch._disable_current_modes():
+        target.copy_(source)
