@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 KINDS = ("own", "near", "wide", "shifted", "tiny")
 LARGEST = 5
 """Tasks that the table of the largest ones lists."""
-WARM_ATTEMPTS = 6
+WARM_ATTEMPTS, PROGRESS_ROWS = 6, 20
 
 
 class LimitExceeded(Exception):
@@ -178,6 +178,8 @@ def measure_sizes(args: argparse.Namespace) -> None:
         rows.append(row)
         with path.open("a") as file:
             file.write(json.dumps(row) + "\n")
+        if not len(rows) % PROGRESS_ROWS:
+            print(f"{len(rows)} tasks after {time.monotonic() - start_s:.0f} s", file=sys.stderr, flush=True)
     print_sizes(rows)
 
 

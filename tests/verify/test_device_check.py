@@ -1,10 +1,11 @@
 """The check at the timed size by a backend that has the tensors on its device."""
 
+import time
 from pathlib import Path
 
 import pytest
 
-from evokernel.core.backend import Backend, Capabilities, DeviceCaseResult, DeviceCheckResult
+from evokernel.core.backend import Backend, Capabilities, DeviceCaseResult, DeviceCheckResult, OptionalTool
 from evokernel.core.errors import CandidateError
 from evokernel.core.output_difference import OutputDifference, WrongElement
 from evokernel.core.records import Candidate, Job
@@ -12,6 +13,7 @@ from evokernel.tasks.loader import load_tasks
 from evokernel.verify.device_check import SKIPPED_NOTE, check_on_device
 from evokernel.verify.evaluators import open_trial
 from evokernel.verify.incumbent import build_incumbent, store_build
+from evokernel.verify.sanitize import sanitize_candidate, start_external_sanitizer
 
 WRONG = OutputDifference(
     "out", (4, 8), 1, 0, 0, ((3, 3), (5, 5)), WrongElement((3, 5), "1", "2"), (WrongElement((3, 5), "1", "2"),), False, ""
@@ -26,12 +28,19 @@ class DeviceBackend(Backend):
 
     @property
     def capabilities(self):
-        return Capabilities(timing="device", checks_on_device=True)
+        return Capabilities(timing="device", checks_on_device=True, sanitizer="external")
 
     def entry_point(self, task): ...
     def screen(self, task, candidate, workdir): ...
     def build(self, task, candidate, workdir): ...
     def load(self, workdir): ...
+
+    def sanitizer(self):
+        return OptionalTool("sanitizer", True, "")
+
+    def run_sanitizer(self, candidate, workdir, folder, calls):
+        time.sleep(0.3)
+        raise CandidateError("race", "found late")
 
     def check_on_device(self, job, workdir, cases):
         self.asked.append(list(cases))
@@ -107,3 +116,15 @@ def test_the_best_kernel_so_far_is_not_built_again(tmp_path):
             assert folder is not None
             assert (folder / "programs" / "programs.json").read_text() == "recorded"
         assert not folder.exists()
+
+
+@pytest.mark.parametrize("starts_early", [True, False])
+def test_a_kernel_that_only_the_sanitizer_refuses_is_refused(tmp_path, starts_early):
+    """Also if the sanitizer still runs when the check has passed."""
+    job = Job(backend="cpp", task=load_tasks("starter/softmax")[0], candidate=Candidate(backend="cpp", files={"kernel.cpp": ""}))
+    with open_trial(job, DeviceBackend(), tmp_path) as trial:
+        if starts_early:
+            start_external_sanitizer(trial)
+            assert not trial.sanitizer_run.done()
+        with pytest.raises(CandidateError, match="found late"):
+            sanitize_candidate(trial)

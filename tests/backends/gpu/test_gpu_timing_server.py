@@ -1,6 +1,7 @@
 """Requests to the timing server, with a driver whose device is the host."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -56,7 +57,8 @@ def server(tmp_path_factory, monkeypatch):
 def check(server, task, tmp_path, monkeypatch):
     """Sends the request of the check gate as the client does."""
 
-    def request(number, order, timeout_s):
+    def request(number, order, timeout_s, lock):
+        assert lock is None, "small checks of several verifiers run at the same time"
         return json.loads(json.dumps(server.answer(json.loads(json.dumps(order)))))
 
     monkeypatch.setattr(timing_client, "request_timing", request)
@@ -88,8 +90,8 @@ def test_an_output_that_is_not_written_is_found(check):
 
 
 def test_a_task_that_does_not_fit_is_refused_with_the_figures(check, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace(total_memory=2 << 30))
-    with pytest.raises(UserError, match=r"needs about .* GB of device memory, but the GPU has 2.15 GB"):
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace(total_memory=200 << 20))
+    with pytest.raises(UserError, match=r"needs about .* GB of device memory, but the GPU has 0.21 GB"):
         check(*COPY)
 
 
@@ -111,3 +113,8 @@ def test_a_time_out_is_the_kernels_fault_only_while_it_runs(phases, error, monke
     process = timing_client.TimingProcess(0)
     with pytest.raises(error, match="did not finish"):
         process.send_request({"check": 1}, 1.0)
+
+
+@pytest.mark.parametrize(("spec", "size", "lock"), [("starter/softmax", "laptop", r"None"), ("level1/relu", "full", r"")])
+def test_small_checks_need_no_lock_and_the_largest_the_device(spec, size, lock):
+    assert re.fullmatch(lock, str(latency.choose_lock(load_tasks(spec, size)[0])))

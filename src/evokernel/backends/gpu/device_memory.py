@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from evokernel.core.records import Task, Tensor
 
 USABLE_SHARE = 0.94
 """Share of a GPU's memory that a verification may use; contexts and libraries take the rest."""
-CHUNK_BYTES = 3 << 30
-"""Comparisons in chunks, and the buffer that empties the cache."""
+CHUNK_BYTES, MAX_CHUNK_ELEMENTS, FLUSH_BYTES = 64, 1 << 25, 256 << 20
+"""Bytes for each element of a chunk that is compared, its largest number of elements, and the buffer that empties the cache."""
 MIN_BOX_BYTES = 2 << 30
 """The least memory for a reference that is computed in boxes."""
 KERNELS = 2
@@ -47,10 +48,12 @@ def plan_memory(task: Task) -> MemoryPlan:
     most_widening = max((widening(tensor) for tensor in (*arguments, *outputs)), default=1)
     redraw_bytes = 3 * max((tensor.nbytes * widening(tensor) for tensor in signature.inputs), default=0)
     kernel_bytes = argument_bytes + output_bytes
+    most_elements = max(prod(tensor.shape) for tensor in outputs)
+    chunk_bytes = CHUNK_BYTES * min(most_elements, MAX_CHUNK_ELEMENTS) + FLUSH_BYTES
     return MemoryPlan(
-        check_bytes=kernel_bytes + argument_bytes + 3 * output_bytes + wide_output_bytes + CHUNK_BYTES,
+        check_bytes=kernel_bytes + argument_bytes + 3 * output_bytes + wide_output_bytes + chunk_bytes,
         reference_bytes=max(most_widening * peak_bytes, redraw_bytes),
-        timing_bytes=KERNELS * kernel_bytes + 3 * argument_bytes + 2 * output_bytes + peak_bytes + CHUNK_BYTES,
+        timing_bytes=KERNELS * kernel_bytes + 3 * argument_bytes + 2 * output_bytes + peak_bytes + chunk_bytes,
     )
 
 

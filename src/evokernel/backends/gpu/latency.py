@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from evokernel.backends.gpu import timing_client
+from evokernel.backends.gpu.device_memory import plan_memory
 from evokernel.backends.gpu.devices import Device
 from evokernel.backends.gpu.profile import profile_kernel
 from evokernel.backends.gpu.program import FILE, program_key
@@ -18,6 +20,8 @@ from evokernel.core.records import Job, Task
 
 CHECK_S, MIN_KERNEL_S = 45.0, 20.0
 """Seconds after which a check begins no further case; and the least time for one run of a kernel, loading included."""
+SMALL_BYTES, LARGER_BYTES, LARGER_CHECKS = 3 << 30, 16 << 30, 3
+"""Device memory of checks that need no lock; of larger ones, of which some run at a time; and how many."""
 CLOCK = "gpu"
 """Label of GPU events with cold caches."""
 
@@ -84,8 +88,20 @@ def check_timed_size(job: Job, programs: Path, cases: Sequence[DeviceCase], numb
         "cases": cases,
         "limit_s": CHECK_S,
     }
-    answer = timing_client.request_timing(number, order, max(job.timeout_s, MIN_KERNEL_S))
+    answer = timing_client.request_timing(number, order, max(job.timeout_s, MIN_KERNEL_S), choose_lock(job.task))
     return decode_result(answer["result"])
+
+
+def choose_lock(task: Task) -> str | None:
+    """Returns the lock of a check: none if it is small, one of a few if it is larger, the device's own if it may need most of its memory.
+
+    So the checks of many verifiers run next to each other, and together they fit into device memory.
+    """
+    plan = plan_memory(task)
+    needed_bytes = plan.check_bytes + plan.reference_bytes
+    if needed_bytes <= SMALL_BYTES:
+        return None
+    return f"check{os.getpid() % LARGER_CHECKS}" if needed_bytes <= LARGER_BYTES else ""
 
 
 def decode_result(fields: dict[str, Any]) -> DeviceCheckResult:

@@ -8,6 +8,7 @@ import select
 import subprocess
 import tempfile
 import time
+from contextlib import nullcontext
 from typing import IO, Any
 
 from evokernel.backends.gpu import ceilings
@@ -104,9 +105,10 @@ def start_server(number: int) -> TimingProcess:
     return PROCESSES[number]
 
 
-def request_timing(number: int, order: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
-    """Sends a request to the device's timing server, with exclusive use of the device."""
-    with hold_device(f"gpu{physical_device(number, VISIBLE)}"):
+def request_timing(number: int, order: dict[str, Any], timeout_s: float = ANSWER_S, lock: str | None = "") -> dict[str, Any]:
+    """Sends a request to this process's timing server: with exclusive use of the device, with another lock, or with none (None)."""
+    name = f"gpu{physical_device(number, VISIBLE)}"
+    with nullcontext() if lock is None else hold_device(f"{name}-{lock}" if lock else name):
         answer = start_server(number).send_request(order, timeout_s)
     if "refused" in answer:
         raise CandidateError(*answer["refused"])
