@@ -30,7 +30,7 @@ SAFE = {
     "blocks": "cores", "staging": "queue", "depth": "2", "release": "free", "tile": "2048", "tail": "pad", "share": "even",
     "temps": "reuse", "algorithm": "whole", "rows": "fill", "hoist": "once", "keep": "kept", "reduce": "level", "store": "copy",
     "split": "partials", "divide": "reciprocal", "tanh": "exp", "through": "bind", "index": "bits", "shift": "max", "unit": "cube",
-    "part": "64", "edge": "tail", "block": "4", "columns": "64", "ktile": "64", "accumulate": "axpy", "banks": "apart", "fuse": "all",
+    "part": "64", "ksteps": "2", "block": "4", "columns": "64", "ktile": "64", "accumulate": "axpy", "banks": "apart", "fuse": "all",
 }  # fmt: skip
 VARIANTS = {
     "softmax": ("x", "torch.softmax(x, -1)", "torch.randn(A, B)", {}),

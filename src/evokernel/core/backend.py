@@ -274,6 +274,10 @@ class Backend(ABC):
         """Whether the process that loads this build runs code of the candidate, so that its reports about the machine are not trusted."""
         return self.capabilities.tracing == "no"
 
+    def start_processes(self, protocol: str) -> None:
+        """In the verifier's process, when a verification begins: start the processes of later gates that load slowly, without waiting."""
+        return
+
     def preload(self, workdir: Path) -> None:
         """In the candidate process, before the sandbox closes: load libraries that need more permissions than a kernel has."""
         return

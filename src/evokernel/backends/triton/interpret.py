@@ -41,7 +41,6 @@ class InterpretedKernel:
         input_count = len(arguments.inputs)
         numbers = [bool(value) if kind == "bool" else int(value) if kind == "int" else value for _, kind, value in arguments.scalars]
         values = [*tensors[:input_count], *numbers, *tensors[input_count:]]
-
         recorded_launches = self.recorded.find(arguments)
 
         def call() -> None:
@@ -49,7 +48,7 @@ class InterpretedKernel:
             names = [array.name for array in (*arguments.inputs, *arguments.outputs)]
             all_tensors = [*values[:input_count], *tensors[input_count:]]
             self.checks.start_call(self.file, dict(zip(names, all_tensors)), input_count)
-            with TorchGuard(poison_scratch, zero_tensor, "cpu"), explain_errors(self.file):
+            with TorchGuard(poison_scratch, zero_tensor, "cpu", copy_tensor), explain_errors(self.file):
                 self.entry(*values)
             refuse_other_launches(recorded_launches, self.checks.launches)
             for array, copy, tensor in zip(arguments.inputs, values, tensors):
@@ -145,3 +144,8 @@ def poison_scratch(tensor: torch.Tensor, is_zero: bool) -> None:
 def zero_tensor(tensor: torch.Tensor) -> None:
     with torch.utils._python_dispatch._disable_current_modes():
         tensor.zero_()
+
+
+def copy_tensor(target: torch.Tensor, source: torch.Tensor) -> None:
+    with torch.utils._python_dispatch._disable_current_modes():
+        target.copy_(source)

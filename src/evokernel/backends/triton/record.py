@@ -104,6 +104,9 @@ class LaunchRecord:
         number, offset = self.locate_tensor(tensor)
         self.steps.append(["fill", number, offset, 0, tensor.numel() * tensor.element_size()])
 
+    def add_copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        self.steps.append(["copy", *self.locate_tensor(target), *self.locate_tensor(source), source.numel() * source.element_size()])
+
     def locate_tensor(self, tensor: torch.Tensor) -> tuple[int, int]:
         """Returns the tensor's number and the byte offset in it."""
         number = self.storages.get(tensor.untyped_storage()._cdata)
@@ -235,10 +238,10 @@ def record_launches(candidate: Path, calls: Mapping[str, CallShape], into: Path)
         entry = load_launch_function(candidate / FILE)
         for call in calls.values():
             recorder.tape = record = LaunchRecord(call)
-            with TorchGuard(record.add_scratch, record.add_fill, "meta"):
+            with TorchGuard(record.add_scratch, record.add_fill, "meta", record.add_copy):
                 entry(*record.call_arguments())
             recorder.tape = None
-            if not any(step[0] != "fill" for step in record.steps):
+            if not any(step[0] in ("launch", "choice") for step in record.steps):
                 raise CandidateError("no_code", "`kernel` launches no kernel; launch a @triton.jit function with name[grid](...)")
             tensors = [(dtype, shape) for _, dtype, shape in (*call.inputs, *call.outputs)]
             call_key = program_key(tensors, [(kind, value) for _, kind, value in call.scalars])

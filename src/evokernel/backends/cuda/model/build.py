@@ -17,9 +17,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evokernel.backends.cuda.build import NOMINAL, PTXAS, build_recording_runtime, normalize_messages, toolkit_folder
+from evokernel.backends.cuda.build import PTXAS, build_recording_runtime, normalize_messages, toolkit_folder
 from evokernel.backends.cuda.model import CLASS, COLLECTED, EXTENSIONS, FILE, ORDER, TENSOR_LIBRARY
 from evokernel.backends.cuda.record import DEVICE_FILE, RECORDER
+from evokernel.backends.gpu.model_facts import NOMINAL
 from evokernel.backends.native import toolchain
 from evokernel.backends.native.diagnostics import raise_for_failed_compile
 from evokernel.backends.native.toolchain import CompilerRun, cache_key, compiler_version_text, run_compiler

@@ -33,6 +33,7 @@ class RenderedStage(NamedTuple):
     text: str
     stage: Stage
     description: PatternDescription
+    choice: Choice
 
 
 class TemplateChoice:
@@ -121,7 +122,7 @@ class Dialect:
         name = f"{stage.pattern.family}{i}"
         variables = {**description.variables, **self.build_stage_variables(stage, description, choice)}
         text = self.load_template(stage.pattern.family).render(**variables, name=name, d=TemplateChoice(choice))
-        return RenderedStage(name, text, stage, description)
+        return RenderedStage(name, text, stage, description, choice)
 
     def load_template(self, name: str) -> Template:
         """A Jinja template of the folder."""

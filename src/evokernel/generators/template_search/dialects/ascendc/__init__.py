@@ -38,6 +38,8 @@ def build_kernel_variables(
         if not b.is_output
     ]
     fields, calls, cubes = [], [], []
+    elements: list[str] = []
+    """How many elements each stage on the vector cores writes."""
     for stage in rendered_stages:
         call_arguments = []
         for g in stage.description.arguments:
@@ -53,20 +55,18 @@ def build_kernel_variables(
             call_arguments.append(f"{name}_{stage.name}")
         if uses_cube(stage):
             sizes = {g.name: format_num(g.value) for g in stage.description.arguments if isinstance(g.value, Num)}
-            cubes.append(
-                {
-                    "name": f"{stage.name}_cube",
-                    "sizes": f"{sizes['M']}, {sizes['N']}, {sizes['K']}",
-                    "turned": stage.description.variables["turned"],
-                }
-            )
-            call_arguments.append(f"td.{stage.name}_cube")
-        calls.append(f"{stage.name}::run({', '.join(['pipe', *call_arguments, stage.stage.out.name])});")
+            cubes.append({"name": stage.name, "sizes": ", ".join(sizes[name] for name in ("batch", "M", "N", "K")), **cube_traits(stage)})
+            call_arguments += [f"td.{stage.name}_tileM", f"td.{stage.name}_tileN"]
+        else:
+            elements.append(format_num(multiply_nums(stage.stage.out.shape)))
+        call = f"{stage.name}::run({', '.join(['pipe', *call_arguments, stage.stage.out.name])});"
+        calls.append({"text": call, "uses_cube": uses_cube(stage)})
     return {
         "inputs": [{"name": t.name, "kind": ENUMS[t.dtype]} for t in tensors],
         "outputs": [{"name": o.name, "kind": ENUMS[o.dtype]} for o in signature.outputs],
         "attributes": [{"name": s.name, "getter": ATTRIBUTES[s.kind][0], "kind": ATTRIBUTES[s.kind][1]} for s in signature.scalars],
         "fields": fields, "buffers": buffers, "calls": calls, "cubes": cubes,
+        "elements": elements, "is_mixed": bool(elements) or any(cube["needs_vectors"] for cube in cubes),
         "blocks": kernel_choice.get("blocks", "cores"),
         "params": ", ".join(f"GM_ADDR {name}" for name in [*(f"in_{t.name}" for t in tensors), *(o.name for o in signature.outputs)]),
         "texts": [stage.text for stage in rendered_stages],
@@ -84,7 +84,20 @@ def scratch_bytes(description: PatternDescription) -> dict[str, str]:
 
 def uses_cube(rendered_stages: RenderedStage) -> bool:
     """Whether a stage uses the cube unit."""
-    return "REGIST_MATMUL_OBJ" in rendered_stages.text
+    return "ASCEND_IS_AIC" in rendered_stages.text
+
+
+def cube_traits(stage: RenderedStage) -> dict[str, object]:
+    """Facts about a product on the cube: the side of its tiles if it is fixed, and the work of the vector cores before and after it."""
+    variables = stage.description.variables
+    part = stage.choice["part"]
+    scratch = variables.get("scratch")
+    before = scratch.get("right") if isinstance(scratch, dict) else None
+    return {
+        "follows": variables["follows"], "turned": variables["turned"], 
+        "needs_vectors": bool(variables["follows"] or scratch),
+        "side": "0" if part == "fit" else part, "columns": format_num(before) if before is not None else "0",
+    }  # fmt: skip
 
 
 def build_stage_variables(stage: Stage, description: PatternDescription, d: Choice) -> TemplateVariables:
@@ -94,7 +107,7 @@ def build_stage_variables(stage: Stage, description: PatternDescription, d: Choi
         kind = "GM_ADDR" if isinstance(g.value, Node) else "uint32_t" if g.value.is_integer else "float"
         parameters.append(f"{kind} {g.name}")
     parameters += [f"GM_ADDR {name}" for name in scratch_bytes(description)]
-    parameters += ["const TCubeTiling& cube"] if d.get("unit") == "cube" else []
+    parameters += ["uint32_t tileM", "uint32_t tileN"] if d.get("unit") == "cube" else []
     parameters.append("GM_ADDR out")
     return {"params": ", ".join(parameters), "names": ", ".join(p.split()[-1] for p in parameters)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from evokernel.generators.template_search.decisions import Choice, Decision, one_of
 
@@ -43,9 +43,12 @@ DIVIDE = Decision("divide", ("div", "reciprocal"), trait="divide")
 TANH = Decision("tanh", ("library", "exp"), trait="tanh")
 REDUCE = Decision("reduce", ("level", "halves", "scalar"), trait="reduce")
 """How a row is reduced to one number: by the API's reduction, by adding halves, or element by element."""
-ALGORITHM = Decision("algorithm", ("whole", "chunks"), trait="rows")
+ALGORITHM = Decision("algorithm", ("whole", "chunks"), trait="rows", excluded_by="together")
+ALGORITHM_TOGETHER = Decision("algorithm", ("whole", "chunks", "together"), trait="together")
 ALGORITHM_LONG = Decision("algorithm", ("chunks",), trait="long")
-"""Whether complete rows are in local memory; rows that are too long for it never are."""
+"""Whether complete rows are in local memory, one by one or several in each instruction; rows that are too long for it never are."""
+TILES = Decision("tiles", ("1", "2", "3", "4", "6"), one_of("algorithm", "together"))
+"""Into how many tiles a block divides the rows that it processes together, at least."""
 ROWS = Decision("rows", ("1", "fill"), is_unchunked, trait="rows")
 """Rows per copy."""
 ROWS_ALWAYS = Decision("rows", ("1", "fill"), trait="rows")
@@ -59,7 +62,20 @@ SPLIT = Decision("split", ("one", "partials"), trait="single")
 """A single result: computed on one core, or from partial results in the workspace after all cores synchronise."""
 BANKS = Decision("banks", ("plain", "apart"))
 """Whether buffers are placed so that two sources of an instruction use different banks."""
+
+
+def unless_together(*decisions: Decision) -> tuple[Decision, ...]:
+    """The decisions, which do not apply to rows that are processed together."""
+
+    def wrap(when: Callable[[Choice], bool]) -> Callable[[Choice], bool]:
+        return lambda choice: choice.get("algorithm") != "together" and when(choice)
+
+    return tuple(decision._replace(when=wrap(decision.when)) for decision in decisions)
+
+
 COMMON = (STAGING, DEPTH, DEPTH_TIGHT, RELEASE, TILE, TAIL, SHARE, SHARE_FLAT, BANKS)
+ROW_COMMON = (*unless_together(STAGING, DEPTH, DEPTH_TIGHT, RELEASE, TILE, TAIL), SHARE, SHARE_FLAT, *unless_together(BANKS))
+"""Those of templates with reductions along rows."""
 MATHS = (TEMPS, TEMPS_LIBRARY, DIVIDE, TANH)
 
 

@@ -52,6 +52,7 @@ class StepValue:
     is_vector: bool
     temp: int = -1
     """The number of its temporary buffer, or -1."""
+    per_row: bool = False  # whether it has one element per row of a tile
 
 
 class Steps:
@@ -60,6 +61,8 @@ class Steps:
     `arguments` are values that exist already; `count` is the name of the element count of all instructions, and `first` the position
     of the first element along the innermost loop.
     """
+
+    prefix = "t"  # of the names of temporary buffers
 
     def __init__(
         self, arguments: Mapping[Node, StepValue], numbers: Mapping[Num, str], d: Choice, count: str = "count", first: str = "0"
@@ -132,6 +135,9 @@ class Steps:
     def emit(self, line: str) -> None:
         self.lines.append(line)
 
+    def name_temp(self, temp: int) -> str:
+        return f"{self.prefix}{temp}"
+
     def allocate_temp(self) -> int:
         """The number of a free temporary buffer."""
         if self.free:
@@ -150,7 +156,7 @@ class Steps:
             self.known[dying[0]] = StepValue(reused.text, True)  # its buffer has a new owner
             return reused
         temp = self.allocate_temp()
-        return StepValue(f"t{temp}", True, temp)
+        return StepValue(self.name_temp(temp), True, temp)
 
     def compute_scalar(self, node: Node, args: list[str]) -> StepValue:
         """A step on numbers only, computed once for all elements."""
@@ -283,14 +289,14 @@ class Steps:
         elif self.d.get("divide") == "reciprocal":
             self.emit(self.scale_line(to, vector, f"1.0f / ({single})"))
         else:
-            other = f"t{self.allocate_temp()}"
+            other = self.name_temp(self.allocate_temp())
             self.emit(f"Duplicate({other}, {single}, {self.count});")
             self.emit(f"Div({to.text}, {vector.text}, {other}, {self.count});")
             self.free_buffers(other)
 
     def divide_number(self, number: str, by: str, to: str) -> None:
         """A number divided by a buffer, with Div: Reciprocal has only nine significant bits."""
-        other = f"t{self.allocate_temp()}"
+        other = self.name_temp(self.allocate_temp())
         self.emit(f"Duplicate({other}, {number}, {self.count});")
         self.emit(f"Div({to}, {other}, {by}, {self.count});")
         self.free_buffers(other)
@@ -299,7 +305,7 @@ class Steps:
         """A buffer that holds the value in every element."""
         if value.is_vector:
             return value.text
-        name = f"t{self.allocate_temp()}"
+        name = self.name_temp(self.allocate_temp())
         self.emit(f"Duplicate({name}, {value.text}, {self.count});")
         return name
 
@@ -340,7 +346,7 @@ class Steps:
     def allocate_value(self) -> StepValue:
         """A value in a new buffer."""
         temp = self.allocate_temp()
-        return StepValue(f"t{temp}", True, temp)
+        return StepValue(self.name_temp(temp), True, temp)
 
     def reduce_buffer(self, node: Node, arg: StepValue) -> StepValue:
         """A buffer reduced to one number."""

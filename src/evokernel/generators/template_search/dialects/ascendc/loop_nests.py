@@ -19,6 +19,7 @@ from evokernel.generators.template_search.dialects.ascendc.operand_access import
     plan_reads,
     tensor_arguments,
 )
+from evokernel.generators.template_search.dialects.ascendc.row_tiles import RowTiles, plan_row_tiles
 from evokernel.generators.template_search.dialects.loop_text import extent_arguments, flat_index, number_arguments
 from evokernel.generators.template_search.graph import Node, UnsupportedPattern, is_same_shape, reachable_nodes, walk
 from evokernel.generators.template_search.kernel_template import PatternDescription, name_free_numbers
@@ -254,7 +255,9 @@ def describe_nest(pattern: KernelPattern) -> PatternDescription:
     kinds = {T_out, *(r.T for r in work.reads)}
     align = 64 if any("bits" in s.needs for s in all_steps) else max(PER_BLOCK[T] for T in kinds)
     reduced_axes = [i for i, a in enumerate(pattern.axes) if a.is_reduced]
+    row_tiles = find_row_tiles(work) if has_rows and not is_long else None
     variables = {
+        "row_tiles": row_tiles,
         "reads": work.reads, "flat": flat, "strided": work.strided, "is_full": work.is_full, "last": work.last, "align": align,
         "total": multiply_extents(range(len(pattern.axes))), "T_out": T_out, "out": "y" if T_out == "float" else "y_raw",
         "narrow": "uint8_t" in kinds, "has_outer": bool(work.positions) or any(not r.inner for r in work.reads),
@@ -269,9 +272,21 @@ def describe_nest(pattern: KernelPattern) -> PatternDescription:
         variables,
         frozenset(
             nest_traits(work, flat, has_rows and not is_long, single)
-            | {n for n, there in (("long", is_long), ("tight", is_tight)) if there}
+            | {n for n, there in (("long", is_long), ("tight", is_tight), ("together", row_tiles)) if there}
         ),
     )
+
+
+def find_row_tiles(work: Nest) -> RowTiles | None:
+    """How several rows are reduced together; None if they cannot be, or too few of them fit into local memory at some size."""
+    pattern = work.pattern
+    if not pattern.main_nodes:
+        return None
+    try:
+        plan = plan_row_tiles(pattern.operands, work.reads, pattern.root, work.free, work.is_full, pattern.root.dtype)
+    except UnsupportedPattern:
+        return None
+    return plan if plan.fits(int(max(pattern.axes[work.last].extent.values))) else None
 
 
 def fits_rows(work: Nest, depth: str) -> bool:
