@@ -1,6 +1,6 @@
-"""Runs kernels in Triton's interpreter, or only compiles them: folders with task.py and kernel.py as arguments; prints JSON, folder: failure.
+"""Runs kernels in Triton's interpreter if TRITON_INTERPRET is set, otherwise compiles them; the interpreter must be chosen at the start.
 
-A process of its own, because the interpreter must be chosen before triton is imported.
+The arguments are folders with task.py and kernel.py. Prints the failure of every folder as JSON.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ import sys
 import traceback
 from pathlib import Path
 
-IS_COMPILED = sys.argv[1] == "compile"
-if not IS_COMPILED:
-    os.environ["TRITON_INTERPRET"] = "1"
-
 import torch
 
 from evokernel.core.backend import CallShape
 from evokernel.reference.module import Reference
 from evokernel.verify.tolerance import to_arrays
 
+IS_COMPILED = "TRITON_INTERPRET" not in os.environ
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-9, torch.float16: 4e-3, torch.bfloat16: 2e-2}
 
 
@@ -70,7 +67,7 @@ def main() -> None:
 
         load_triton(90)
     failures = {}
-    for name in sys.argv[2:]:
+    for name in sys.argv[1:]:
         folder = Path(name)
         try:
             reference = Reference((folder / "task.py").read_text(), "task.py", {})

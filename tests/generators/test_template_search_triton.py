@@ -1,6 +1,7 @@
 """The Triton templates: kernels of every family are correct in Triton's interpreter, and compile for a GPU."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -65,12 +66,14 @@ CASES = {
     "transposed_left": ("x, y", "x.T @ y", TWO, "rows=16 cols=32 chunk=16"),
     "product_and_steps": ("x, y", "torch.relu(x @ y.T) + 1", TWO, "rows=32 cols=16 chunk=32 group=1"),
     "halves": ("x, y", "x @ y", "torch.randn(A, B).half(), torch.randn(B, A).half()", ""),
-    "taps": ("x, w, b", "F.relu(F.conv2d(x, w, b, stride=2, padding=1))", f"{IMAGE}, torch.randn(6, 17, 3, 3), torch.randn(6)", "algorithm=taps"),
+    "taps": ("x, w, b", "F.relu(F.conv2d(x, w, b, stride=2, padding=1))", f"{IMAGE}, torch.randn(6, 17, 3, 3), torch.randn(6)",
+             "algorithm=taps"),
     "flat_convolution": ("x, w", "F.conv3d(x, w, stride=2)", "torch.randn(1, 3, 4, 5, A), torch.randn(9, 3, 3, 3, 3)", "algorithm=flat"),
     "depthwise": ("x, w", "F.conv2d(x, w, padding=1, groups=6)", "torch.randn(1, 6, 4, A), torch.randn(6, 1, 3, 3)", "algorithm=direct"),
     "transposed_convolution": ("x, w", "F.conv_transpose2d(x, w, stride=2, groups=2, dilation=2)",
                                "torch.randn(1, 18, 3, A), torch.randn(18, 9, 3, 3)", "algorithm=taps"),
-    "transposed_line": ("x, w", "F.conv_transpose1d(x, w, stride=3, padding=1)", "torch.randn(2, 5, A), torch.randn(5, 9, 3)", "algorithm=flat"),
+    "transposed_line": ("x, w", "F.conv_transpose1d(x, w, stride=3, padding=1)", "torch.randn(2, 5, A), torch.randn(5, 9, 3)",
+                        "algorithm=flat"),
     "mean_pooling": ("x", "F.avg_pool2d(x, 3, 2, 1, count_include_pad=False)", "torch.randn(2, 3, A, B)", "loop=rolled"),
     "max_pooling": ("x", "F.max_pool1d(x, 3, 2, 1) * 2", "torch.randn(2, 3, A)", "loop=unrolled"),
     "permuted": ("x", "x.permute(2, 0, 1).contiguous()", "torch.randn(3, A, B)", "algorithm=tiled tile=16"),
@@ -82,7 +85,8 @@ CASES = {
     "causal": ("q, k, v", "F.scaled_dot_product_attention(q, k, v, is_causal=True)",
                "torch.randn(2, A, 20), torch.randn(2, A, 20), torch.randn(2, A, 12)", "rows=16 span=16"),
     "bags": ("i, w", "F.embedding_bag(i, w, mode='sum')", "torch.randint(0, A, (5, 4)), torch.randn(A, B)", ""),
-    "cross_entropy": ("x, y", "F.cross_entropy(x, y)", "torch.randn(A, 300), torch.randint(0, 300, (A,))", "algorithm=online rows=2 cols=256"),
+    "cross_entropy": ("x, y", "F.cross_entropy(x, y)", "torch.randn(A, 300), torch.randint(0, 300, (A,))",
+                      "algorithm=online rows=2 cols=256"),
     "resized": ("x", "F.interpolate(x, scale_factor=2, mode='bilinear')", "torch.randn(1, 2, 7, 9)", ""),
     "sampled": ("x, g", "F.grid_sample(x, g, align_corners=False)", "torch.randn(1, 2, 7, 9), torch.rand(1, 5, 6, 2) * 2 - 1", ""),
 }  # fmt: skip
@@ -109,16 +113,16 @@ def folders(tmp_path_factory):
     return root
 
 
-def run_cases(mode, folders):
+def run_cases(folders, **variables):
     """The failure of every case, found by one process."""
-    command = [sys.executable, str(RUNNER), mode, *(str(folders / name) for name in CASES)]
-    finished = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folders)
+    command = [sys.executable, str(RUNNER), *(str(folders / name) for name in CASES)]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folders, env={**os.environ, **variables})
     return json.loads(finished.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
 def interpreted(folders):
-    return run_cases("interpret", folders)
+    return run_cases(folders, TRITON_INTERPRET="1")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -128,7 +132,7 @@ def test_kernel_is_correct(interpreted, name):
 
 @pytest.mark.slow
 def test_kernels_compile_for_a_gpu(folders):
-    assert {name: failure for name, failure in run_cases("compile", folders).items() if failure} == {}
+    assert {name: failure for name, failure in run_cases(folders).items() if failure} == {}
 
 
 def test_cases_cover_every_template(folders):
