@@ -112,7 +112,7 @@ def fit_axis(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float
     if pattern.axes and not pattern.axes[-1].is_reduced:
         return {"rows": 32, "cols": 32, "warps": 4}
     width = min(4096, next_power(along))
-    return {"rows": max(1, 1024 // width), "cols": width, "warps": fit_warps(max(1024, width))}
+    return {"rows": max(1, 1024 // width), "cols": width, "warps": max(4, fit_warps(width))}
 
 
 def fit_attention(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float]:
