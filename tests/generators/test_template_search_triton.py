@@ -65,6 +65,7 @@ CASES = {
     "running_product": ("x", "x.cumprod(1)", MATRIX, "rows=2 cols=128"),
     "transposed_left": ("x, y", "x.T @ y", TWO, "rows=16 cols=32 chunk=16"),
     "product_and_steps": ("x, y", "torch.relu(x @ y.T) + 1", TWO, "rows=32 cols=16 chunk=32 group=1"),
+    "matrix_and_vector": ("x, y", "torch.relu(x @ y)", "torch.randn(A, 300), torch.randn(300)", "algorithm=sums rows=2 chunk=256"),
     "halves": ("x, y", "x @ y", "torch.randn(A, B).half(), torch.randn(B, A).half()", ""),
     "taps": ("x, w, b", "F.relu(F.conv2d(x, w, b, stride=2, padding=1))", f"{IMAGE}, torch.randn(6, 17, 3, 3), torch.randn(6)",
              "algorithm=taps"),

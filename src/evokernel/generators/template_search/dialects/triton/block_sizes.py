@@ -88,6 +88,8 @@ def fit_tiles(rows: float, cols: float, batch: float) -> tuple[int, int]:
 def fit_matmul(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float]:
     """Tiles that fill the device."""
     batch, rows, cols = (axis.extent.value for axis in pattern.axes)
+    if cols == 1 and choice.get("algorithm") != "dot":
+        return {"algorithm": "sums", "rows": 1, "chunk": 2048, "warps": 4}
     height, width = fit_tiles(rows, cols, batch)
     return {"rows": height, "cols": width, "chunk": 32 if height * width >= 4096 else 64, "warps": 8 if height * width >= 8192 else 4}
 
