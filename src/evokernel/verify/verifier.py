@@ -14,7 +14,7 @@ from importlib.metadata import version as installed
 from pathlib import Path
 
 import evokernel
-from evokernel.core.backend import Backend
+from evokernel.core.backend import Backend, check_tensor_types
 from evokernel.core.errors import CandidateError, InfraError, ToolUnavailable
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import GateListener
@@ -42,6 +42,7 @@ def verify(job: Job, on_gate: GateListener | None = None) -> Outcome:
     if job.require_sandbox:
         layers.require_all_layers()
     backend: Backend = make_plugin("backend", job.backend, **job.settings)
+    check_tensor_types(backend, [job.task])
     if outcome := load_outcome(job, backend, collect_versions(backend)):
         return outcome
     start_processes(job, backend)
