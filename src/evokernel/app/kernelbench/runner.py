@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +18,9 @@ from pydantic import ValidationError
 
 import evokernel
 from evokernel.app.factory import make_part
-from evokernel.app.kernelbench.evaluation import BACKENDS, Progress, Settings, judge_solution
+from evokernel.app.kernelbench.evaluation import BACKENDS, Progress, Settings, is_refused_for_torch, judge_solution
 from evokernel.app.kernelbench.results import CriterionResult, SolutionResult, StrictResult
+from evokernel.app.kernelbench.solution_client import end_active
 from evokernel.app.kernelbench.solution_files import MappedSolution
 from evokernel.core import paths
 from evokernel.core.environment import package_versions
@@ -30,6 +32,8 @@ from evokernel.tasks.loader import describe_task
 
 log = logging.getLogger(__name__)
 RESULTS_FOLDER = "results"
+KILLED = "crash: signal SIGKILL"
+"""A process that was killed from outside, perhaps for memory: its result is not kept."""
 VERSIONED_PACKAGES = ("torch", "triton", "numpy")
 
 
@@ -69,6 +73,8 @@ class Runner:
         self.settings, self.store, self.workers = settings, store, workers
         self.progress: dict[str, Progress] = {}
         self.guard = threading.Lock()
+        self.is_closed = False
+        """Whether the run was interrupted: what then fails says nothing about a solution."""
         self.versions = collect_versions(settings)
 
     def run(self, mapped: Sequence[MappedSolution]) -> Iterator[Judged]:
@@ -78,7 +84,7 @@ class Runner:
             with self.show_progress(one.solution.name, "loading the problem of"):
                 task = self.load_task(one)
             key = self.make_key(one, task)
-            if result := self.store.load(key):
+            if result := self.load_result(one, task, key):
                 yield Judged(result.model_copy(update={"solution": one.solution.name}), True)
             else:
                 missing.append((one, task, key))
@@ -91,8 +97,18 @@ class Runner:
             for future in as_completed(futures):
                 yield Judged(future.result(), False)
         finally:
+            self.is_closed = True
             pool.shutdown(wait=False, cancel_futures=True)
+            end_active()
             executor.close()
+
+    def load_result(self, one: MappedSolution, task: Task | UserError, key: str) -> SolutionResult | None:
+        """Return a result of an earlier run; one without PyTorch operators holds whether they are allowed or not."""
+        if (result := self.store.load(key)) or not self.settings.allow_torch:
+            return result
+        plain_settings = replace(self.settings, allow_torch=False)
+        result = self.store.load(self.make_key(one, task, plain_settings))
+        return None if result is None or is_refused_for_torch(result.strict) else result
 
     def load_task(self, one: MappedSolution) -> Task | UserError:
         """Load a problem at its published size; a problem that cannot be loaded is reported with its solutions."""
@@ -110,7 +126,8 @@ class Runner:
                 result = judge_solution(one.solution, task, key, self.settings, executor, progress)
             except InfraError as error:
                 return not_run(one, key, f"this machine failed: {error}")
-        self.store.store(result)
+        if not self.is_closed and not result.criterion.detail.startswith(KILLED):
+            self.store.store(result)
         return result
 
     @contextmanager
@@ -125,10 +142,10 @@ class Runner:
             with self.guard:
                 del self.progress[name]
 
-    def make_key(self, one: MappedSolution, task: Task | UserError) -> str:
+    def make_key(self, one: MappedSolution, task: Task | UserError, settings: Settings | None = None) -> str:
         """Hash of everything that decides a result: solution, problem, settings, versions and the code that judges."""
         problem = str(task) if isinstance(task, UserError) else task.model_dump_json()
-        parts = [one.solution.content_hash, problem, self.settings.describe(), self.versions]
+        parts = [one.solution.content_hash, problem, (settings or self.settings).describe(), self.versions]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
     def describe_activity(self) -> str:

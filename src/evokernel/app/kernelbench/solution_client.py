@@ -45,6 +45,10 @@ PROBE_S = 120.0
 START_S = 30.0
 
 
+ACTIVE: set[subprocess.Popen[bytes]] = set()
+"""Processes that run now."""
+
+
 class SolutionSandbox(NamedTuple):
     """How processes of solutions are confined on this machine, and where they run."""
 
@@ -127,9 +131,11 @@ def run_solution(order: dict[str, Any], text: str, workdir: Path, sandbox: Solut
             )
         except OSError as error:
             raise InfraError(f"cannot start the process of a solution: {error}") from error
+    ACTIVE.add(process)
     try:
         failure = wait_for_end(process, sandbox, started_at + timeout_s)
     finally:
+        ACTIVE.discard(process)
         end_group(process)
     if process.returncode == exec_compiler.SANDBOX_FAILED:
         raise InfraError(read_end(workdir / "stderr.txt"))
@@ -189,6 +195,13 @@ def hold_timed_device(sandbox: SolutionSandbox) -> Iterator[Any]:
     finally:
         for lock in held:
             lock.__exit__(None, None, None)
+
+
+def end_active() -> None:
+    """Kill all processes that run now, so that an interrupted command ends at once; the threads that wait for them then end."""
+    for process in list(ACTIVE):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

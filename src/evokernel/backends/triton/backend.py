@@ -112,7 +112,7 @@ class TritonBackend(GpuBackend):
             use_interpreting_copy()
             from evokernel.backends.triton.interpret import InterpretedKernel
 
-            return InterpretedKernel(workdir / "candidate")
+            return InterpretedKernel(workdir / "candidate", workdir / PROGRAMS)
         from evokernel.backends.gpu.replay import ReplayedKernel
 
         return ReplayedKernel(workdir / PROGRAMS, self.number)

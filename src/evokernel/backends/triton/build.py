@@ -30,9 +30,9 @@ from evokernel.backends.gpu.program import (
     validate_program,
 )
 from evokernel.backends.native.toolchain import run_compiler
+from evokernel.backends.triton.launch_check import RECORDING
 from evokernel.core.errors import CandidateError, UserError
 
-RECORDING = "traced.json"
 NEWEST_FIRST = ("ptxas-blackwell", "ptxas")
 """Triton ships two; the newer one accepts the PTX of both."""
 TARGET = re.compile(r"^\.target (sm_\w+)", re.MULTILINE)

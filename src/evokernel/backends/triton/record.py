@@ -5,6 +5,7 @@ This process contains the candidate's Python code and no device. It writes data,
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -15,21 +16,20 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia import compiler as nvidia
-from triton.runtime import autotuner, driver
-from triton.runtime.cache import FileCacheManager
+from triton.runtime import autotuner, cache, driver
 from triton.runtime.jit import JITFunction
 
 from evokernel.backends.gpu.program import program_key
 from evokernel.backends.gpu.torch_guard import TorchGuard
+from evokernel.backends.triton.launch_check import RECORDING
 from evokernel.backends.triton.launch_function import DTYPES, FILE, load_launch_function
 from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError
 
-RECORDING = "traced.json"
 MAX_LAUNCHES, MAX_KERNELS = 10_000, 64
 
 
-class SingleFolderCache(FileCacheManager):  # type: ignore[misc]
+class SingleFolderCache(cache.FileCacheManager):  # type: ignore[misc]
     """Triton's cache without renaming, because a sandboxed process cannot move files between folders. No other process reads it."""
 
     def put(self, data: Any, filename: str, binary: bool = True) -> str:
@@ -221,6 +221,8 @@ def load_triton(capability: int) -> None:
     getattr(tool, "version", None)
     nvidia.get_ptxas = lambda *_: tool
     nvidia.get_ptxas_version = lambda *_: version
+    cache.triton_key = lambda: triton.__version__  # a hash of all of Triton's files: no other process reads this cache
+    importlib.import_module("triton.experimental.gluon")  # else Triton loads it at the first launch of every candidate
     with TorchGuard(lambda *_: None, lambda *_: None, "meta"):  # PyTorch loads many modules at the first use of meta tensors
         tensor = torch.zeros(4, 4, device="meta")
         torch.empty_like(tensor).view(-1)[2:].zero_()

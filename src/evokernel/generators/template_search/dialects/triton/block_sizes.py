@@ -88,6 +88,8 @@ def fit_tiles(rows: float, cols: float, batch: float) -> tuple[int, int]:
 def fit_matmul(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float]:
     """Tiles that fill the device."""
     batch, rows, cols = (axis.extent.value for axis in pattern.axes)
+    if cols == 1 and choice.get("algorithm") != "dot":
+        return {"algorithm": "sums", "rows": 1, "chunk": 2048, "warps": 4}
     height, width = fit_tiles(rows, cols, batch)
     return {"rows": height, "cols": width, "chunk": 32 if height * width >= 4096 else 64, "warps": 8 if height * width >= 8192 else 4}
 
@@ -112,13 +114,21 @@ def fit_axis(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float
     if pattern.axes and not pattern.axes[-1].is_reduced:
         return {"rows": 32, "cols": 32, "warps": 4}
     width = min(4096, next_power(along))
-    return {"rows": max(1, 1024 // width), "cols": width, "warps": fit_warps(max(1024, width))}
+    return {"rows": max(1, 1024 // width), "cols": width, "warps": max(4, fit_warps(width))}
 
 
 def fit_attention(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float]:
-    """Few queries per program if there are few queries."""
-    queries = element_count(pattern.tensors[0].shape[:-1])
-    return {"rows": max(16, min(64, queries / PROGRAMS)), "span": 32, "warps": 4}
+    """Few queries per program if there are few queries; blocks of wide keys and values are short, so that they fit into shared memory."""
+    query, _, value = pattern.tensors
+    queries, width = element_count(query.shape[:-1]), next_power(max(query.shape[-1].value, value.shape[-1].value))
+    rows = max(16.0, min(64 if width <= 128 else 32, queries / PROGRAMS))
+    return {"rows": rows, "span": 32 if width <= 128 else 16, "stages": 3 if width < 128 else 2, "warps": 4}
+
+
+def fit_pool(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float]:
+    """Small windows are unrolled."""
+    rank = len(pattern.tensors[0].shape) - 2
+    return {"loop": "unrolled" if element_count(pattern.numbers[:rank]) <= 27 else "rolled"}
 
 
 def fit_table(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float]:
@@ -138,5 +148,5 @@ def fit_crossentropy(pattern: KernelPattern, choice: Choice) -> Mapping[str, str
 
 FITS: Mapping[str, Callable[[KernelPattern, Choice], Mapping[str, str | float]]] = {
     "map": fit_map, "reduce": fit_nest, "row": fit_nest, "matmul": fit_matmul, "conv": fit_conv, "scan": fit_axis, "argreduce": fit_axis,
-    "attention": fit_attention, "gather": fit_table, "bag": fit_table, "crossentropy": fit_crossentropy,
+    "attention": fit_attention, "pool": fit_pool, "gather": fit_table, "bag": fit_table, "crossentropy": fit_crossentropy,
 }  # fmt: skip

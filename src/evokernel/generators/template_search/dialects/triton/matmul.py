@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evokernel.generators.template_search.decisions import Decision
+from evokernel.generators.template_search.decisions import Choice, Decision, one_of
 from evokernel.generators.template_search.dialects.triton.common_decisions import PRECISION, STAGES, WARPS
 from evokernel.generators.template_search.dialects.triton.epilogue import describe_epilogue
 from evokernel.generators.template_search.graph import Node, UnsupportedPattern
@@ -24,6 +24,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         "shared_b": len(right.shape) == 2,
     }  # fmt: skip
     traits = {"float32"} if variables["dot_type"] == "float32" else set()
+    traits |= {"column"} if cols.is_one and pattern.in_order[0] else set()
     return PatternDescription(
         (StageArgument("left", left), StageArgument("right", right), *arguments, *sizes), variables, frozenset(traits)
     )
@@ -38,4 +39,24 @@ def find_dot_type(pattern: KernelPattern, left: Node, right: Node) -> str:
 
 TILE = ("16", "32", "64", "128", "256")
 TILES = (Decision("rows", TILE), Decision("cols", TILE), Decision("chunk", ("16", "32", "64", "128")))
-template = KernelTemplate(decisions=(*TILES, Decision("group", ("1", "4", "8")), PRECISION, STAGES, WARPS), describe=describe)
+
+
+def is_tiled(choice: Choice) -> bool:
+    """Whether blocks are multiplied."""
+    return choice.get("algorithm") != "sums"
+
+
+SUMS = (
+    Decision("algorithm", ("dot", "sums"), trait="column"),
+    Decision("rows", ("1", "2", "4", "8"), one_of("algorithm", "sums")),
+    Decision("chunk", ("256", "512", "1024", "2048"), one_of("algorithm", "sums")),
+)
+"""The product with a vector: `sums` adds up rows without the tensor cores."""
+template = KernelTemplate(
+    decisions=(
+        *SUMS,
+        *(decision._replace(when=is_tiled) for decision in (*TILES, Decision("group", ("1", "4", "8")), PRECISION, STAGES)),
+        WARPS,
+    ),
+    describe=describe,
+)
