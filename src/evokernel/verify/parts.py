@@ -201,8 +201,8 @@ class TiledCheck:
 
     @property
     def compared_share(self) -> float:
-        """The share of the outputs' elements that were compared with the reference."""
-        return self.compared_elements / self.count_elements()
+        """The share of the outputs' elements that were compared with the reference, in tiles that may overlap."""
+        return min(1.0, self.compared_elements / self.count_elements())
 
     def count_elements(self) -> int:
         """Return the number of elements of all outputs."""
