@@ -40,7 +40,7 @@ BINDING_MODULE = "kernel_gen_ops"
 RENAMED = {"Model": "OriginalModel", "ModelNew": "CallingModel", "get_inputs": "draw_inputs", "get_init_inputs": "draw_init_inputs"}
 WRONG_TYPE = re.compile(r"E-BIND-RESULT.*?result (?P<index>\d+) of \w+ is (?P<type>[A-Z]\w+) ")
 SCALAR_TYPES = {"Half": "float16", "Float": "float32", "Double": "float64", "BFloat16": "bfloat16", "Bool": "bool", "Byte": "uint8"}
-SCALAR_TYPES |= {"Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64"}
+SCALAR_TYPES |= {"ComplexFloat": "complex64", "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64"}
 HOST_ERROR = re.compile(r"E-(?:BIND-(?!TYPE)|OP-|TILING-)")
 """Errors of host code, which are the same at every level."""
 HOST_BYTES = 4096
@@ -88,10 +88,13 @@ def draw_layout():
         return draw_case()
 
 
+NUMBER_POSITIONS = {number_positions!r}
+
+
 def list_tensors(init, inputs, arguments):
-    found = []
+    found, numbers = [], [arguments[i] for i in NUMBER_POSITIONS if i < len(arguments)]
     for leaf in list_leaves([*arguments, *init, *inputs]):
-        if isinstance(leaf, torch.Tensor) and not any(leaf is other for other in found):
+        if isinstance(leaf, torch.Tensor) and not any(leaf is other for other in (*found, *numbers)):
             found.append(leaf)
     return found
 
@@ -110,7 +113,8 @@ class TensorIndex:
 def number_tensors(value, tensors):
     if isinstance(value, list | tuple):
         return type(value)(number_tensors(item, tensors) for item in value)
-    return TensorIndex(next(i for i, other in enumerate(tensors) if other is value)) if isinstance(value, torch.Tensor) else value
+    index = next((i for i, other in enumerate(tensors) if other is value), None)
+    return value if index is None else TensorIndex(index)
 
 
 OUTPUT_TYPES = {output_types!r}
@@ -212,8 +216,8 @@ def parse_value(text: str | None) -> Any:
         except ValueError:
             continue
         return int(value) if isinstance(value, float) and value == int(value) and "e" not in (text or "").lower() else value
-    if text in ("True", "False"):
-        return text == "True"
+    if (text or "").lower() in ("true", "false"):
+        return (text or "").lower() == "true"
     return (text or "").strip()
 
 
@@ -238,7 +242,9 @@ def make_task(folder: Path, files: dict[str, str], form: CallForm, workdir: Path
     )
     case = read_case(validation / "test_cases.csv")
     scope: dict[str, Any] = {"__name__": "expert"}
-    fields = {"case": case, "output_types": [], "parameters": "x"}
+    bound = next(iter(parse_bound_functions((validation / "pybind.cpp").read_text()).values()), None)
+    positions = [i for i, parameter in enumerate(bound.parameters) if parameter.kind in ("float", "int")] if bound else []
+    fields = {"case": case, "output_types": [], "parameters": "x", "number_positions": positions}
     exec(head + TASK.format(**fields), scope)  # references are trusted
     init, inputs, function, arguments = scope["draw_layout"]()
     tensors = scope["list_tensors"](init, inputs, arguments)
@@ -247,10 +253,7 @@ def make_task(folder: Path, files: dict[str, str], form: CallForm, workdir: Path
     path = workdir / f"{folder.name}.py"
     path.write_text(head + TASK.format(**fields))
     suffix = ".clone()" if is_in_place(files) else ""
-    bound = next(iter(parse_bound_functions((validation / "pybind.cpp").read_text()).values()), None)
-    kinds = [parameter.kind for parameter in bound.parameters] if bound else []
-    numbers = [kind in ("float", "int") for kind in (*kinds, *[""] * len(arguments))]
-    arguments = [value.item() if is_number and isinstance(value, torch.Tensor) else value for value, is_number in zip(arguments, numbers)]
+    arguments = [value.item() if i in positions and isinstance(value, torch.Tensor) else value for i, value in enumerate(arguments)]
     written = [write_argument(argument, tensors, suffix) for argument in arguments]
     small = [isinstance(value, torch.Tensor) and value.nbytes <= HOST_BYTES for value in arguments]
     if form.is_on_host:
@@ -263,6 +266,20 @@ def is_in_place(files: dict[str, str]) -> bool:
     definition = source_parser.parse_op_definition(files.values())
     outputs = {output.name for output in definition.outputs}
     return not outputs or any(tensor.name in outputs for tensor in definition.inputs)
+
+
+def find_column_output_types(files: dict[str, str], task: Task, arguments: list[str]) -> list[str]:
+    """The element type of each output in the first column of DataType that fits the tensors of the call; [] if none fits."""
+    definition = source_parser.parse_op_definition(files.values())
+    dtypes = {tensor.name: tensor.dtype for tensor in task.signature.inputs}
+    names = [match[0] if (match := re.match(r"t\d+", text.lstrip("["))) else "" for text in arguments]
+    codes = [TYPES[dtypes[name]][0] if name else "" for name in names[: len(definition.inputs)]]
+    by_code = {code: dtype for dtype, (code, _) in TYPES.items()}
+    for column in range(max((len(tensor.types) for tensor in definition.inputs), default=0)):
+        rows = [tensor.types[column] if column < len(tensor.types) else "" for tensor in definition.inputs]
+        if all(code in ("", own) for code, own in zip(codes, rows, strict=False)):
+            return [by_code.get(output.types[column], "") if column < len(output.types) else "" for output in definition.outputs]
+    return []
 
 
 def find_output_types(files: dict[str, str]) -> list[str]:
@@ -328,6 +345,11 @@ def verify_operator(folder: Path, checkout: Path, args: argparse.Namespace, work
         output_types = form.output_types + [""] * (int(match["index"]) + 1 - len(form.output_types))
         output_types[int(match["index"])] = SCALAR_TYPES[match["type"]]
         row = verify_in_form(folder, files, form._replace(output_types=output_types), args, workdir)
+    if row["reason"] == "compile_error":
+        task, _, arguments = make_task(folder, files, form, workdir)
+        output_types = find_column_output_types(files, task, arguments)
+        if any(output_types) and output_types != form.output_types:
+            row = verify_in_form(folder, files, form._replace(output_types=output_types), args, workdir)
     if "the tensor is on the device: call cpu()" in row["detail"]:
         row = verify_in_form(folder, files, form._replace(is_on_host=True), args, workdir)
     return row

@@ -4,7 +4,8 @@
 
 A task gets no further attempt after its first feasible kernel. The verifier re-evaluates that kernel at the end (not with `--once`), and
 it counts only if it passes. `--refine` spends the complete budget on every task instead and adds the table of speeds. On `cpp` it also
-works in the folder of an earlier run without it; on `pallas`, only `--refine` compares kernels with XLA. An existing run in the folder is
+works in the folder of an earlier run without it; on `pallas`, only `--refine` compares kernels with XLA. On `triton` without a GPU,
+Triton's interpreter checks the kernels, which takes minutes for some operators, and nothing is timed. An existing run in the folder is
 resumed. Writes coverage.md and coverage.json to the folder of the run.
 """
 
@@ -30,7 +31,7 @@ from evokernel.reports.tables import Cell, Column, Table
 ROUNDS = (1, 3, 10, 30)
 FINAL_TIMING_S = 1.0
 """Seconds for timing the best kernels whose speed is reported."""
-FINAL_BASELINES = {"cpp": ["eager", "compile"], "pallas": ["eager"]}
+FINAL_BASELINES = {"cpp": ["eager", "compile"], "pallas": ["eager"], "triton": ["eager", "compile"]}
 """Baselines of the re-evaluation; `pallas` always uses XLA's estimate."""
 
 

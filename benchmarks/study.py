@@ -27,7 +27,7 @@ def write_tables(folder: Path, name: str, tables: Sequence[Table], figures: Mapp
 def make_parser(description: str | None, out: str) -> argparse.ArgumentParser:
     """Return a parser with the options of every study."""
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
-    parser.add_argument("--backend", default="cpp", choices=("cpp", "pallas"))
+    parser.add_argument("--backend", default="cpp", choices=("cpp", "pallas", "triton"))
     parser.add_argument("--budget", type=int, default=30, help="attempts per operator [30]")
     parser.add_argument("--workers", type=int, default=0, help="verifications in parallel [one per core]")
     parser.add_argument("--timing-s", type=float, default=0.2, help="seconds for timing a kernel during a run [0.2]")

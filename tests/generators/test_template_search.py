@@ -83,11 +83,11 @@ def stage_choice(family, **choice):
 
 
 def test_invalid_settings_are_refused():
-    with pytest.raises(UserError, match="no templates for backend 'ascend': use backend ascendc or cpp or pallas"):
+    with pytest.raises(UserError, match="no templates for backend 'ascend': use backend ascendc or cpp or pallas or triton"):
         TemplateSearch(backend="ascend")
     with pytest.raises(UserError, match="temperature"):
         TemplateSearch(temperature=0)
-    assert list_dialects() == ["ascendc", "cpp", "pallas"]
+    assert list_dialects() == ["ascendc", "cpp", "pallas", "triton"]
 
 
 def test_equal_seed_state_and_context_give_equal_reply():
@@ -112,20 +112,20 @@ def test_result_does_not_depend_on_python_hash_seed():
     assert len(runs) == 1
 
 
-@pytest.mark.parametrize("backend", ["cpp", "pallas"])
+@pytest.mark.parametrize("backend", ["cpp", "pallas", "triton"])
 @pytest.mark.parametrize("name", STARTER)
 def test_sampled_decisions_are_rendered_and_read_back(name, backend):
     space = build_search_space(STARTER[name], backend)
     for seed in range(12):
         decisions = sample_decisions(space, seed)
         code = space.render_kernel(decisions)
-        if backend == "pallas":
+        if backend in ("pallas", "triton"):
             compile(code, "kernel.py", "exec")
         kernel = (("kernel", dict(decisions.kernel)),) if decisions.kernel else ()
         assert read_decisions(code, CPP) == (*kernel, *((family, dict(choice)) for family, choice in decisions.stages))
 
 
-@pytest.mark.parametrize("backend", ["cpp", "pallas"])
+@pytest.mark.parametrize("backend", ["cpp", "pallas", "triton"])
 @pytest.mark.parametrize("name", STARTER)
 def test_every_option_changes_the_code_somewhere(name, backend):
     space = build_search_space(STARTER[name], backend)
@@ -149,7 +149,7 @@ def test_every_option_changes_the_code_somewhere(name, backend):
     assert not unchanged
 
 
-@pytest.mark.parametrize("backend", ["cpp", "pallas"])
+@pytest.mark.parametrize("backend", ["cpp", "pallas", "triton"])
 def test_all_options_score_equal_without_evidence(backend):
     dialect = get_dialect(backend)
     model = OptionModel([], dialect.hints)

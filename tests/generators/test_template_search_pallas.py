@@ -60,6 +60,8 @@ VARIANTS = {
         "x, y, w", "F.cross_entropy(x, y, w, ignore_index=1, label_smoothing=0.2)",
         "torch.randn(2, 7, A), torch.randint(0, 7, (2, A)), torch.rand(7) + 0.5"),
     "one hot": ("x", "F.one_hot(x, 9).float() * 2", "torch.randint(0, 9, (A, B))"),
+    "even and odd elements": ("x", "torch.stack((x[:, ::2] * 2, x[:, 1::2] + 1), dim=-1)", "torch.randn(A, B)"),
+    "sums over a short last axis": ("x, y", "(x * y).sum(-1)", "torch.randn(5, 150, 4), torch.randn(5, 150, 4)"),
     "mean pooling": ("x", "F.avg_pool2d(x, 3, 2)", "torch.randn(2, 3, A, B)"),
 }  # fmt: skip
 SAFE = {
@@ -215,6 +217,18 @@ def test_strided_loads_pool_images_wider_than_a_register(bench, tmp_path, body):
     (tmp_path / "task.py").write_text(text)
     task = load_tasks(str(tmp_path / "task.py"))[0]
     assert bench.find_failure(task, render_code(task, "algorithm=strided images=2 semantics=parallel"), "bench") == ""
+
+
+@pytest.mark.parametrize(
+    "line", ["turn=yes sums=inside edge=mask semantics=arbitrary", "turn=no rows=64 sums=outside edge=pad pick=product"]
+)
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_cross_entropy_ignores_negative_classes(bench, tmp_path, line, reduction):
+    classes = "torch.where(torch.arange(A) % 3 == 0, -100, torch.randint(0, B, (A,)))"
+    text = FORWARD.format(names="x, y", body=f"F.cross_entropy(x, y, reduction='{reduction}')")
+    (tmp_path / "task.py").write_text(HEAD + text + TAIL.format(inputs=f"torch.randn(A, B), {classes}"))
+    task = load_tasks(str(tmp_path / "task.py"))[0]
+    assert bench.find_failure(task, render_code(task, line), "bench") == ""
 
 
 @pytest.mark.parametrize("width", [256, 200])

@@ -222,8 +222,8 @@ BAD = {
         r"get_inputs\(\) returned a Tensor; return a list of arguments",
     ),
     "complex": (
-        task_source("def forward(self, x): return x", "[torch.ones(2) * 1j]"),
-        r"'x': complex64 tensors are not supported; use one of float32",
+        task_source("def forward(self, x): return x", "[torch.ones(2, dtype=torch.complex128)]"),
+        r"'x': complex128 tensors are not supported; use one of float32",
     ),
     "sparse": (task_source("def forward(self, x): return x", "[torch.eye(2).to_sparse()]"), r"'x': sparse_coo tensors are not supported"),
     "no output": (task_source("def forward(self, x): return None", "[torch.ones(2)]"), r"Model\.forward returned nothing"),

@@ -115,3 +115,11 @@ def test_number_of_parts_follows_from_cpu_time(monkeypatch):
     check.trial.candidate_process = SimpleNamespace(read_cpu_s=lambda: None)
     monkeypatch.setattr("evokernel.verify.parts.time.monotonic", lambda: 77.0)
     assert check.read_clock() == 77.0
+
+
+def test_elements_that_were_compared_twice_count_once():
+    check = make_check()
+    check.compared_elements = 64 * 4096 // 2
+    assert check.compared_share == 0.5
+    check.compared_elements = 2 * 64 * 4096
+    assert check.compared_share == 1

@@ -90,6 +90,18 @@ def test_float16_and_float64_are_compared(dtype):
     assert make_expected(target, dtype).find_difference(target[::-1].copy()).wrong_mask.sum() == 8
 
 
+def test_complex_numbers_are_compared_by_their_distance():
+    data = np.array([3 + 4j, 0.5 - 1j, complex(np.nan, 0)], np.complex64)
+    expected = make_expected(data, "complex64")
+    assert expected.find_difference(data * np.complex64(1 + 5e-5j)) is None
+    difference = expected.find_difference(data.conj())
+    assert difference is not None
+    assert difference.wrong_mask.tolist() == [True, True, False]
+    assert "expected 3+4j, got 3-4j" in describe_difference(difference, "bench", "x [3]", "own")
+    missing = np.array([3 + 4j, complex(0.5, np.nan), complex(np.nan, 0)], np.complex64)
+    assert expected.find_difference(missing).reason == "nan"
+
+
 def test_wrong_type_or_shape_raises_value_error():
     with pytest.raises(ValueError, match="cannot be compared with"):
         make_expected(np.ones(3, np.float32)).find_difference(np.ones(3, np.float64))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from evokernel.app.guarded_executor import GuardedExecutor
 from evokernel.app.start_kernels import read_start_kernels, store_start_kernels
-from evokernel.core.backend import Backend
+from evokernel.core.backend import Backend, check_tensor_types
 from evokernel.core.config import PARTS, RunConfig, resolve_config
 from evokernel.core.environment import describe_hardware, package_versions, toolchain_versions
 from evokernel.core.errors import UserError
@@ -70,6 +70,7 @@ def load_sized_tasks(config: RunConfig, spec: str) -> list[Task]:
     """
     files = find_task_files(spec)
     tasks = [describe_task(file, choose_timed_size(config, file)) for file in files]
+    check_tensor_types(find_plugin("backend", config.plugin_name("backend")), tasks)
     if config.plugin_name("executor") != "local":
         return tasks
     backend: Backend = make_part(config, "backend")

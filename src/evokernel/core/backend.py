@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from evokernel.core.errors import CandidateError, ToolUnavailable
+from evokernel.core.errors import CandidateError, ToolUnavailable, UserError
 
 if TYPE_CHECKING:  # every candidate process loads this module and must not wait for pydantic
     from evokernel.core.output_difference import OutputDifference
@@ -201,6 +201,8 @@ class Backend(ABC):
     """Suffixes that people use instead of the one of `file_name`; a single file with one of them is stored as `file_name`."""
     part_names: ClassVar[tuple[str, ...]] = ()
     """Names of the parts that a reply may write `file_name` in, each after a line `// file: NAME`."""
+    takes_complex: ClassVar[bool] = False
+    """Whether tensors of a task may be complex."""
     environment: ClassVar[Mapping[str, str]] = {}
     """Environment variables of candidate processes."""
 
@@ -273,6 +275,10 @@ class Backend(ABC):
     def has_candidate_code(self, workdir: Path) -> bool:
         """Whether the process that loads this build runs code of the candidate, so that its reports about the machine are not trusted."""
         return self.capabilities.tracing == "no"
+
+    def start_processes(self, protocol: str) -> None:
+        """In the verifier's process, when a verification begins: start the processes of later gates that load slowly, without waiting."""
+        return
 
     def preload(self, workdir: Path) -> None:
         """In the candidate process, before the sandbox closes: load libraries that need more permissions than a kernel has."""
@@ -349,3 +355,11 @@ class Backend(ABC):
     def explain_exception(self, error: Exception) -> CandidateError:
         """Translate an exception from `trace`, `inspect` or `lower` into a message for the generator."""
         return CandidateError("trace_error", f"{type(error).__name__}: {error}")
+
+
+def check_tensor_types(backend: type[Backend] | Backend, tasks: Iterable[Task]) -> None:
+    """Raise UserError for a task with tensors of a type that the backend does not support."""
+    for task in tasks:
+        tensors = (*task.signature.inputs, *task.signature.params, *task.signature.outputs)
+        if not backend.takes_complex and any(tensor.dtype == "complex64" for tensor in tensors):
+            raise UserError(f"task {task.id} has complex64 tensors, which this backend does not support; use the backend ascendc")

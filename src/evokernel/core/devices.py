@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+DEVICE_VARIABLE = "EVOKERNEL_GPU"
+"""Environment variable by which a process tells the processes it starts which GPU it found, so that they need not look for it again."""
 LOCK_FOLDER = Path("/tmp")
 """Folder of the lock files: the same for every user and independent of TMPDIR, because all processes must share a lock."""
 

@@ -11,7 +11,7 @@ KAPPA, KAPPA_HALF, BASE_REDUCTION_LENGTH = 64.0, 4.0, 512
 """The allowed multiple of the reference's error, for reductions up to this length; beyond it grows with the square root of the length."""
 MIN_ERROR_EPSILONS, MIN_ERROR_EPSILONS_HALF = 0.25, 0.5
 """The reference's error counts as at least this many epsilons of the output type, because it may be small by chance."""
-EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "complex64": 2.0**-23}
 HALVES = ("float16", "bfloat16")
 MAX_REFERENCE_ERROR, MAX_REFERENCE_ERROR_HALF = 0.01, 0.25
 """Inputs on which the reference itself errs by more than this cannot verify a kernel."""
@@ -61,8 +61,8 @@ class NumericContract(NamedTuple):
 
 def numeric_contract(task: Task) -> NumericContract:
     """Derive the numeric requirements from the task's signature, work and tolerances."""
-    outputs = sorted((tensor.dtype for tensor in task.signature.outputs), key=lambda dtype: "float" not in dtype)
-    floats = {t.dtype for t in (*task.signature.inputs, *task.signature.params, *task.signature.outputs) if "float" in t.dtype}
+    outputs = sorted((tensor.dtype for tensor in task.signature.outputs), key=lambda dtype: dtype not in EPSILON)
+    floats = {t.dtype for t in (*task.signature.inputs, *task.signature.params, *task.signature.outputs) if t.dtype in EPSILON}
     accumulation = "float32" if floats - {"float64"} else "float64" if floats else "int64"
     return NumericContract(outputs[0], accumulation, task.work.reduction_length, "random" not in task.tags, task.atol, task.rtol)
 
@@ -96,7 +96,7 @@ def default_tolerance(signature: Signature) -> float:
     """Return the tolerance for the coarsest output dtype; if all tensors are float64, a float32 computation must not pass."""
     if any(tensor.dtype in HALVES for tensor in signature.outputs):
         return 1e-2
-    floats = {t.dtype for t in (*signature.inputs, *signature.params, *signature.outputs) if "float" in t.dtype}
+    floats = {t.dtype for t in (*signature.inputs, *signature.params, *signature.outputs) if t.dtype in EPSILON}
     return 1e-9 if floats == {"float64"} else 1e-4
 
 

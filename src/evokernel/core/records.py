@@ -41,7 +41,7 @@ class Tensor(Record):
     name: str
     """A valid C and Python identifier."""
     dtype: str
-    """`float32`, `float64`, `float16`, `bfloat16`, `int64`, `int32`, `int16`, `int8`, `uint8` or `bool`."""
+    """`float32`, `float64`, `float16`, `bfloat16`, `int64`, `int32`, `int16`, `int8`, `uint8`, `bool` or `complex64`."""
     shape: tuple[int, ...]
     """Extents at bench size; empty for a tensor with one element and no axes."""
 

@@ -8,7 +8,8 @@ from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
 
 DTYPES: dict[torch.dtype, str] = {
-    getattr(torch, name): name for name in ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
+    getattr(torch, name): name
+    for name in ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64")
 }
 
 

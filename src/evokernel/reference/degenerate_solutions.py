@@ -67,8 +67,14 @@ def root_mean_square(values: torch.Tensor) -> float:
     return float(mean_square.sqrt())
 
 
+def view_as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a complex tensor with an axis for real and imaginary part; others stay unchanged."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def accepted_range(output: torch.Tensor, tolerance: Tolerance) -> AcceptedRange:
     """Return the range in which an output passes; integers must be exact."""
+    output = view_as_real(output)
     exact = output.double()
     if not output.is_floating_point():
         return AcceptedRange(exact, exact)
@@ -140,6 +146,8 @@ def outputs_match(outputs: Outputs, expected: Outputs, tolerance: Tolerance) -> 
 
 def perturb_values(tensor: torch.Tensor) -> torch.Tensor:
     """Return other values of the same kind: reversed order; floats are also scaled, each by another positive factor."""
+    if tensor.is_complex():
+        return torch.view_as_complex(perturb_values(view_as_real(tensor)))
     flipped = tensor.flatten().flip(0).reshape(tensor.shape)
     if tensor.is_floating_point():
         ramp = torch.linspace(0.5, 2.0, max(tensor.numel(), 1), dtype=torch.float64).reshape(tensor.shape)
@@ -162,6 +170,7 @@ def draw_samples(reference: Reference, seed: int, count: int = SAMPLE_COUNT) -> 
 
 def is_within_tolerance(actual: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance) -> bool:
     """Return whether every element lies within the tolerance."""
+    actual, expected = view_as_real(actual), view_as_real(expected)
     if not expected.is_floating_point():
         return bool(torch.equal(actual, expected))
     exact = expected.double()

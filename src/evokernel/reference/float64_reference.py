@@ -16,7 +16,8 @@ from evokernel.reference.module import RANDOM_STATE_LOCK, NamedTensor, Reference
 from evokernel.reference.reduction_length import call_reduction_length, collect_tensors
 
 HALVES = (torch.float16, torch.bfloat16)
-NARROW = (*HALVES, torch.float32)
+WIDE_DTYPES = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex64: torch.complex128}
+NARROW = tuple(WIDE_DTYPES)
 
 
 class Float64Result(NamedTuple):
@@ -69,31 +70,36 @@ def run_in_float64(reference: Reference, sample: Sample, usual_outputs: tuple[Na
             return None
     if [output_kind(output) for output in outputs] != [output_kind(output) for output in usual_outputs]:
         return None
-    if any(output.tensor.is_floating_point() and output.tensor.dtype != torch.float64 for output in outputs):
+    if any(output.tensor.dtype in NARROW for output in outputs):
         return None
     return Float64Result(outputs, mode.reduction_length, mode.rounds_to_half)
 
 
 def output_kind(output: NamedTensor) -> tuple[str, tuple[int, ...], torch.dtype]:
-    """Return name, shape and dtype of an output, with every float dtype as float64."""
+    """Return name, shape and dtype of an output, with every narrow dtype as its wide one."""
     tensor = output.tensor
-    return output.name, tuple(tensor.shape), torch.float64 if tensor.is_floating_point() else tensor.dtype
+    return output.name, tuple(tensor.shape), widen_dtype(tensor.dtype)
+
+
+def is_inexact(tensor: torch.Tensor) -> bool:
+    """Whether the elements are real or complex floating-point numbers."""
+    return bool(tensor.is_floating_point() or tensor.is_complex())
 
 
 def widen_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return float64 for any narrower float dtype."""
-    return torch.float64 if dtype in NARROW else dtype
+    """Return float64 for any narrower float dtype, and complex128 for complex64."""
+    return WIDE_DTYPES.get(dtype, dtype)
 
 
 def widen_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """Convert narrower floats to float64; other tensors stay unchanged."""
-    return tensor.double() if tensor.dtype in NARROW else tensor
+    """Convert narrower numbers to float64 or complex128; other tensors stay unchanged."""
+    return tensor.to(WIDE_DTYPES[tensor.dtype]) if tensor.dtype in NARROW else tensor
 
 
 def widen_arguments(value: Any) -> Any:
     """Copy nested arguments with float64 tensors."""
     if isinstance(value, torch.Tensor):
-        return value.detach().double() if value.dtype in NARROW else value.detach().clone()
+        return widen_tensor(value.detach()) if value.dtype in NARROW else value.detach().clone()
     if isinstance(value, Mapping):
         return {key: widen_arguments(item) for key, item in value.items()}
     return tuple(widen_arguments(item) for item in value) if isinstance(value, list | tuple) else value
@@ -102,6 +108,8 @@ def widen_arguments(value: Any) -> Any:
 def widen_module(module: torch.nn.Module) -> torch.nn.Module:
     """Copy a module with float64 tensors, including tensors in plain attributes."""
     wide_module = copy.deepcopy(module).double()
+    for tensor in (*wide_module.parameters(), *wide_module.buffers()):
+        tensor.data = widen_tensor(tensor.data)
     for part in wide_module.modules():
         for key, value in vars(part).items():
             if isinstance(value, torch.Tensor):
@@ -127,9 +135,9 @@ def perturb_inputs(sample: Sample, usual_outputs: tuple[NamedTensor, ...], seed:
     Inputs with a coarser dtype than the outputs stay unchanged: no internal rounding is as large as one of their steps.
     """
     finest = min(
-        (torch.finfo(tensor.dtype).eps for _, tensor in usual_outputs if tensor.is_floating_point()), default=torch.finfo(torch.float32).eps
+        (torch.finfo(tensor.dtype).eps for _, tensor in usual_outputs if is_inexact(tensor)), default=torch.finfo(torch.float32).eps
     )
-    floats = [tensor for _, tensor in sample.inputs + sample.params if tensor.is_floating_point()]
+    floats = [tensor for _, tensor in sample.inputs + sample.params if is_inexact(tensor)]
     perturbed = [tensor for tensor in floats if torch.finfo(tensor.dtype).eps <= finest]
     original_data = [tensor.data for tensor in perturbed]
     generator = torch.Generator(perturbed[0].device if perturbed else "cpu").manual_seed(seed)

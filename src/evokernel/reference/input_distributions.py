@@ -71,13 +71,15 @@ def make_generator(sample: Sample, seed: int) -> torch.Generator:
 
 
 def find_redrawable_inputs(sample: Sample) -> list[torch.Tensor]:
-    """Return the floating-point inputs that share no memory with other tensors."""
+    """Return the floating-point inputs that share no memory with other tensors; complex ones as views of their real numbers."""
+    import torch
+
     tensors = [tensor for _, tensor in (*sample.inputs, *sample.params)]
     storages = [tensor.untyped_storage().data_ptr() for tensor in tensors]
     return [
-        tensor
+        torch.view_as_real(tensor) if tensor.is_complex() else tensor
         for _, tensor in sample.inputs
-        if tensor.is_floating_point()
+        if (tensor.is_floating_point() or tensor.is_complex())
         and tensor.numel() > 1
         and storages.count(tensor.untyped_storage().data_ptr()) == 1
         and all(step for step, size in zip(tensor.stride(), tensor.shape) if size > 1)

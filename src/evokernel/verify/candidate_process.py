@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.backend import Backend, CallShape, DeviceAccess
+from evokernel.core.devices import DEVICE_VARIABLE
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Job, Settings
 from evokernel.sandbox import isolated_python, profiles
@@ -33,7 +34,7 @@ from evokernel.verify.zygote import ForkedProcess, Zygote
 START_TIMEOUT_S, EXIT_TIMEOUT_S, DISK_POLL_S = 60.0, 5.0, 0.05
 MAX_REPLY_BYTES, MAX_LOCATE_BYTES = 16 << 10, 1 << 20
 RUNTIME_THREADS = 8
-INHERITED_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+INHERITED_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", DEVICE_VARIABLE)
 QUERY_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 CHANNEL_MISUSE = f"the kernel wrote into the verifier's reply channel: {WRITE_RULE}"
 
@@ -125,7 +126,7 @@ class CandidateProcess:
     ) -> subprocess.Popen[bytes] | ForkedProcess:
         """Fork a zygote that has the backend's libraries loaded, if candidates are traced; otherwise start a new process."""
         variables = make_environment(threads, self.scratch) | dict(extra_variables) | dict(backend.environment)
-        if self.is_traced and sys.platform == "linux":
+        if forks_zygote(backend):
             return ForkedProcess(get_zygote(backend, job.settings), self.stderr_file, descriptors, self.scratch, variables)
         disable_address_randomization()
         return subprocess.Popen(
@@ -363,8 +364,13 @@ class CandidateProcess:
 ZYGOTES: dict[str, Zygote] = {}
 
 
+def forks_zygote(backend: Backend) -> bool:
+    """Whether candidate processes of a backend are forks of a zygote."""
+    return backend.capabilities.tracing != "no" and sys.platform == "linux"
+
+
 def get_zygote(backend: Backend, settings: Settings) -> Zygote:
-    """Return the zygote for this backend and these settings; start it if there is none or it has died."""
+    """Return the zygote for this backend and these settings; start it if there is none or it has died, without waiting for it."""
     key = json.dumps([type(backend).__module__, type(backend).__qualname__, settings], sort_keys=True)
     if key not in ZYGOTES or ZYGOTES[key].process.poll() is not None:
         ZYGOTES[key] = Zygote(type(backend), settings, make_environment(1, Path(tempfile.gettempdir())) | dict(backend.environment))

@@ -31,7 +31,7 @@ from evokernel.reference.input_distributions import (
     classify_structure,
     redraw_inputs,
 )
-from evokernel.verify.compare import FLOATS, ExpectedOutput
+from evokernel.verify.compare import FLOATS, INEXACT, ExpectedOutput
 from evokernel.verify.odd_sizes import draw_odd_size
 from evokernel.verify.shared_buffers import make_blank_array
 from evokernel.verify.tolerance import Tolerance, UnsuitableInputs
@@ -145,7 +145,7 @@ class CaseFactory:
     def find_draw_options(self, kind: str) -> DrawOptions | None:
         """Return the widest options of a kind that the reference can handle, found by trial, or None if it can handle none."""
         if kind not in self.draw_options:
-            has_integer_output = any(output.dtype not in FLOATS for output in self.task.signature.outputs)
+            has_integer_output = any(output.dtype not in INEXACT for output in self.task.signature.outputs)
             is_defined = kind != "nonfinite" or "nan-and-inf" in self.task.tags
             has_ties = has_integer_output and kind == "shifted"  # values far from zero round to equal ones
             candidates = [

@@ -15,6 +15,7 @@ from evokernel.verify.cases import Case
 from evokernel.verify.device_check import check_on_device
 from evokernel.verify.hints import add_hints
 from evokernel.verify.parts import check_in_parts, confirm_in_parts
+from evokernel.verify.sanitize import start_external_sanitizer
 from evokernel.verify.shared_buffers import NAN_GAP_BYTE, NUMBER_GAP_BYTE, Arena, BufferSlot
 from evokernel.verify.tolerance import UnsuitableInputs
 from evokernel.verify.trial import Trial, describe_size
@@ -66,6 +67,7 @@ def check_values(trial: Trial) -> None:
     load_candidate(trial)
     for size in trial.first_sizes:
         if size == "bench" and trial.is_checked_on_device:
+            start_external_sanitizer(trial)  # it runs at the other sizes, which are correct by now
             check_on_device(trial, trial.case_plan[size], repeats=2 if trial.job.protocol == "strict" else 1)
             continue
         earlier: list[Case] = []

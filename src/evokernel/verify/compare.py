@@ -12,6 +12,8 @@ from evokernel.core.backend import Array
 from evokernel.core.numeric_contract import MAX_JUMP_OVERSHOOT, MAX_JUMP_SHARE, MIN_JUMP_COUNT, ToleranceRule
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
+INEXACT = (*FLOATS, "complex64")
+"""Types whose results may differ from the reference by rounding."""
 
 
 class Difference(NamedTuple):
@@ -96,7 +98,7 @@ class ExpectedOutput:
     def is_correct_at(self, actual: np.ndarray, indices: np.ndarray) -> bool:
         """Whether a few elements are correct, without copying all; also False if that depends on the other elements."""
         rule = self.rule
-        if self.array.dtype not in FLOATS or rule.atol_unit is None or rule.error_share is not None:
+        if self.array.dtype not in INEXACT or rule.atol_unit is None or rule.error_share is not None:
             return False
         few = Array(self.array.name, self.array.dtype, self.array.data.reshape(-1)[indices])
         truth = None if self.truth is None else self.truth.reshape(-1)[indices]
@@ -109,7 +111,7 @@ class ExpectedOutput:
             raise ValueError(
                 f"an output of type {actual.dtype}{actual.shape} cannot be compared with {self.array.data.dtype}{self.array.data.shape}"
             )
-        if self.array.dtype not in FLOATS:
+        if self.array.dtype not in INEXACT:
             is_bool = self.array.dtype == "bool"
             stored_values = actual.view(np.uint8) if is_bool else actual
             wrong_mask = np.asarray(stored_values != (self.array.data.view(np.uint8) if is_bool else self.array.data))
@@ -121,7 +123,7 @@ class ExpectedOutput:
 
     def is_close_to_earlier(self, actual: np.ndarray, earlier: np.ndarray | None) -> bool:
         """Whether floats are as close to earlier correct results as those had to be to the truth: one program, built in two ways."""
-        if earlier is None or self.array.dtype not in FLOATS:
+        if earlier is None or self.array.dtype not in INEXACT:
             return False
         actual_values, earlier_values = decode_values(actual, self.array.dtype), decode_values(earlier, self.array.dtype)
         with np.errstate(all="ignore"):
@@ -145,7 +147,12 @@ class ExpectedOutput:
     def exclude_jumps(self, wrong_mask: np.ndarray, values: np.ndarray, allowed_error: np.ndarray | int) -> np.ndarray:
         """Clear wrong elements that are explained by a jump of the operator within the rounding error of its inputs."""
         count = int(wrong_mask.sum())
-        if not count or self.find_ranges is None or count > max(MIN_JUMP_COUNT, MAX_JUMP_SHARE * wrong_mask.size):
+        if (
+            not count
+            or self.find_ranges is None
+            or values.dtype.kind == "c"
+            or count > max(MIN_JUMP_COUNT, MAX_JUMP_SHARE * wrong_mask.size)
+        ):
             return wrong_mask
         for low, high in self.find_ranges(self.index):
             with np.errstate(all="ignore"):
@@ -161,7 +168,7 @@ class ExpectedOutput:
     def make_difference(self, wrong_mask: np.ndarray, actual: np.ndarray, values: np.ndarray, poison: np.ndarray | None) -> Difference:
         """Return a difference with its unwritten and NaN elements counted."""
         unwritten_mask = np.zeros(wrong_mask.shape, bool) if poison is None else wrong_mask & (actual.view(poison.dtype) == poison)
-        nan_mask = wrong_mask & ~unwritten_mask & np.isnan(values) if values.dtype.kind == "f" else np.zeros(wrong_mask.shape, bool)
+        nan_mask = wrong_mask & ~unwritten_mask & np.isnan(values) if values.dtype.kind in "fc" else np.zeros(wrong_mask.shape, bool)
         return Difference(self.array.name, wrong_mask, int(unwritten_mask.sum()), int(nan_mask.sum()), self.target, values)
 
 
@@ -173,7 +180,9 @@ def decode_values(stored: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def compute_rms(values: np.ndarray) -> float:
-    """Return the root mean square of the finite elements."""
+    """Return the root mean square of the finite elements, or of their magnitudes if they are complex."""
+    if values.dtype.kind == "c":
+        values = np.abs(values)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.square(values, dtype=np.float64)
     if not np.isfinite(squares.sum()):

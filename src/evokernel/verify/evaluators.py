@@ -70,6 +70,12 @@ class HostEvaluator(BaseEvaluator):
 class DeviceEvaluator(BaseEvaluator):
     """The backend times kernels on its device, alternately with the incumbent."""
 
+    def build(self, trial: Trial) -> None:
+        """Build the candidate, and store its recorded programs in case it becomes the incumbent."""
+        super().build(trial)
+        if trial.is_checked_on_device:
+            incumbent.store_build(trial, "programs")
+
     def measure(self, trial: Trial) -> TimingResult:
         """Let the backend time the candidate next to the incumbent."""
         with incumbent.build_incumbent(trial) as incumbent_folder:

@@ -29,7 +29,8 @@ def summarize_difference(difference: Difference) -> OutputDifference:
     wrong_indices = np.flatnonzero(mask)
     expected, actual = difference.expected.reshape(-1), difference.actual.reshape(-1)
     with np.errstate(all="ignore"):
-        gap = np.abs(actual[wrong_indices].astype(np.float64) - expected[wrong_indices].astype(np.float64))
+        wide = np.complex128 if actual.dtype.kind == "c" else np.float64
+        gap = np.abs(actual[wrong_indices].astype(wide) - expected[wrong_indices].astype(wide))
     finite = np.isfinite(gap)
 
     def describe_element(index: int) -> WrongElement:
@@ -61,4 +62,6 @@ def is_near_miss(difference: Difference) -> bool:
 
 def format_number(value: np.generic) -> str:
     """Format a value briefly, with enough digits to show a difference."""
-    return f"{float(value):.7g}" if value.dtype.kind == "f" else str(int(value))
+    if value.dtype.kind in "fc":
+        return f"{value.item():.7g}"
+    return str(int(value))

@@ -29,23 +29,33 @@ def make_build_key(job: Job) -> str:
     return json.dumps([job.backend, job.settings, job.task.id, job.task.source, job.candidate.id], sort_keys=True)
 
 
-def store_build(trial: Trial) -> None:
-    """Store the files of a build before any of it has run."""
-    files = [path for path in trial.workdir.iterdir() if path.is_file() and not path.is_symlink()]
+def store_build(trial: Trial, folder: str = "") -> None:
+    """Store the files of a build before any of it has run, or those in one of its folders."""
+    source = trial.workdir / folder
+    files = [path for path in source.iterdir() if path.is_file() and not path.is_symlink()]
     if sum(path.stat().st_size for path in files) > MAX_BUILD_BYTES:
         return
-    BUILD_CACHE[make_build_key(trial.job)] = {path.name: path.read_bytes() for path in files}
+    BUILD_CACHE[make_build_key(trial.job)] = {f"{folder}/{path.name}".lstrip("/"): path.read_bytes() for path in files}
     BUILD_CACHE.move_to_end(make_build_key(trial.job))
     while len(BUILD_CACHE) > MAX_BUILDS:
         BUILD_CACHE.popitem(last=False)
 
 
+def restore_build(job: Job, workdir: Path) -> bool:
+    """Write the files of a stored build; return False if there is none."""
+    files = BUILD_CACHE.get(make_build_key(job))
+    if files is None:
+        return False
+    BUILD_CACHE.move_to_end(make_build_key(job))
+    for name, data in files.items():
+        (workdir / name).parent.mkdir(exist_ok=True)
+        (workdir / name).write_bytes(data)
+    return True
+
+
 def restore_or_build(trial: Trial) -> None:
     """Restore a stored build into the trial's folder, or build the kernel."""
-    if (files := BUILD_CACHE.get(make_build_key(trial.job))) is not None:
-        BUILD_CACHE.move_to_end(make_build_key(trial.job))
-        for name, data in files.items():
-            (trial.workdir / name).write_bytes(data)
+    if restore_build(trial.job, trial.workdir):
         return
     trial.backend.build(trial.job.task, trial.job.candidate, trial.workdir)
     store_build(trial)
@@ -86,6 +96,9 @@ def build_incumbent(trial: Trial) -> Iterator[Path | None]:
     try:
         workdir.mkdir(mode=0o700)
         job = trial.job.model_copy(update={"candidate": best, "incumbent": None})
+        if restore_build(job, workdir):
+            yield workdir
+            return
         with Trial(job, trial.backend, trial.evaluator, workdir) as other:
             try:
                 other.evaluator.screen(other)

@@ -20,7 +20,7 @@ from evokernel.core.backend import Array
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.seeds import seed_from_text
 from evokernel.reference.region_boxes import split_box
-from evokernel.verify.compare import FLOATS, Difference, ExpectedOutput, ValueRange
+from evokernel.verify.compare import INEXACT, Difference, ExpectedOutput, ValueRange
 from evokernel.verify.feedback import format_number
 from evokernel.verify.shared_buffers import BufferSlot, make_blank_array, view_tensor
 from evokernel.verify.tolerance import UnsuitableInputs
@@ -185,10 +185,10 @@ class TiledCheck:
         actual = np.concatenate([view[tile.slices].reshape(-1) for tile in tiles])
         array, truth = join_expected(layout.name, expected)
         tolerance = trial.cases.factory.tolerance
-        rule = tolerance.make_region_rule(array, truth if array.dtype in FLOATS else None, kind)
-        values = (array.data.astype(np.float64), truth) if array.dtype not in FLOATS else None
+        rule = tolerance.make_region_rule(array, truth if array.dtype in INEXACT else None, kind)
+        values = (array.data.astype(np.float64), truth) if array.dtype not in INEXACT else None
         find_ranges = (lambda _: [ValueRange(np.minimum(*values), np.maximum(*values))]) if values else None
-        one = ExpectedOutput(array, rule, truth if array.dtype in FLOATS and array.dtype != "float64" else None, find_ranges)
+        one = ExpectedOutput(array, rule, truth if array.dtype in INEXACT and array.dtype != "float64" else None, find_ranges)
         self.compared_elements += array.data.size
         trial.compared_runs += 1
         if difference := one.find_difference(actual, trial.arena.poisons[slot.slot_id][output]):
@@ -201,8 +201,8 @@ class TiledCheck:
 
     @property
     def compared_share(self) -> float:
-        """The share of the outputs' elements that were compared with the reference."""
-        return self.compared_elements / self.count_elements()
+        """The share of the outputs' elements that were compared with the reference, in tiles that may overlap."""
+        return min(1.0, self.compared_elements / self.count_elements())
 
     def count_elements(self) -> int:
         """Return the number of elements of all outputs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -39,17 +40,37 @@ def sanitize_candidate(trial: Trial) -> None:
     sanitizer = trial.backend.sanitizer()
     if not sanitizer.is_available:
         raise ToolUnavailable(f"sanitizer: {sanitizer.detail}")
+    if trial.backend.capabilities.sanitizer == "external":
+        start_external_sanitizer(trial)
+        assert trial.sanitizer_run is not None
+        trial.sanitizer_run.result()
+        return
+    folder = make_sanitizer_folder(trial)
+    run_instrumented(trial, folder, trial.backend.build_sanitized(trial.job.task, trial.job.candidate, folder))
+
+
+def start_external_sanitizer(trial: Trial) -> None:
+    """Start an external sanitizer on the first case of every size but the timed one, unless it is running; do not wait for it."""
+    if trial.sanitizer_run or not is_required(trial) or trial.backend.capabilities.sanitizer != "external":
+        return
+    if not trial.backend.sanitizer().is_available:
+        return
+    folder = make_sanitizer_folder(trial)
+    cases = [drawn_cases[0] for size, drawn_cases in trial.drawn_cases.items() if size != "bench" and drawn_cases]
+    calls = [Arguments(case.inputs, case.scalars, case.outputs) for case in cases]
+    pool = ThreadPoolExecutor(1)
+    trial.sanitizer_run = pool.submit(trial.backend.run_sanitizer, trial.job.candidate, trial.workdir, folder, calls)
+    pool.shutdown(wait=False)
+
+
+def make_sanitizer_folder(trial: Trial) -> Path:
+    """Create the folder of the sanitizer's files."""
     folder = trial.workdir / "sanitized"
     try:
         folder.mkdir()
     except FileExistsError:
         raise CandidateError("forbidden", f"the kernel wrote into the verifier's folder: {WRITE_RULE}") from None
-    if trial.backend.capabilities.sanitizer == "external":
-        cases = [drawn_cases[0] for size, drawn_cases in trial.drawn_cases.items() if size != "bench" and drawn_cases]
-        calls = [Arguments(case.inputs, case.scalars, case.outputs) for case in cases]
-        trial.backend.run_sanitizer(trial.job.candidate, trial.workdir, folder, calls)
-        return
-    run_instrumented(trial, folder, trial.backend.build_sanitized(trial.job.task, trial.job.candidate, folder))
+    return folder
 
 
 def run_instrumented(trial: Trial, folder: Path, variables: dict[str, str]) -> None:

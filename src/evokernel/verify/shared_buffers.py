@@ -23,8 +23,8 @@ GUARD_BYTE = 0xC5
 NAN_GAP_BYTE, NUMBER_GAP_BYTE = 0xFF, 0x41
 """Fillers around the inputs: NaN in every floating-point type, and a small number in most."""
 MARK_COUNT = 16
-NAN_BITS = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0}
-PAYLOAD_BITS = {"float64": 50, "float32": 21, "float16": 8, "bfloat16": 5}
+NAN_BITS = {"float64": 0x7FF8 << 48, "float32": 0x7FC0 << 16, "float16": 0x7E00, "bfloat16": 0x7FC0, "complex64": 0x7FF8 << 48}
+PAYLOAD_BITS = {"float64": 50, "float32": 21, "float16": 8, "bfloat16": 5, "complex64": 50}
 STORAGE_DTYPES = {"bfloat16": "uint16"}
 
 

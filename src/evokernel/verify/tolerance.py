@@ -26,7 +26,7 @@ from evokernel.core.numeric_contract import (
     make_tolerance_rule,
 )
 from evokernel.core.records import Task
-from evokernel.verify.compare import FLOATS, ExpectedOutput, ValueRange, compute_rms, decode_values
+from evokernel.verify.compare import INEXACT, ExpectedOutput, ValueRange, compute_rms, decode_values
 
 if TYPE_CHECKING:
     from evokernel.reference.float64_reference import Float64Result
@@ -108,7 +108,7 @@ class Tolerance:
         from evokernel.reference.float64_reference import run_in_float64
 
         arrays = to_arrays(named)
-        if "random" in self.task.tags or not any(array.dtype in FLOATS and array.dtype != "float64" for array in arrays):
+        if "random" in self.task.tags or not any(array.dtype in INEXACT and array.dtype != "float64" for array in arrays):
             return None
         exact = run_in_float64(reference, sample, named)
         if exact and all(has_same_nonfinite(array, truth) for array, truth in zip(arrays, select_truths(exact, arrays), strict=True)):
@@ -132,7 +132,7 @@ class Tolerance:
         truths = select_truths(exact, arrays) if exact else [None] * len(arrays)
         rules = []
         for array, truth, moved_array in zip(arrays, truths, moved_arrays, strict=True):
-            if array.dtype not in FLOATS:
+            if array.dtype not in INEXACT:
                 rules.append(ToleranceRule(0.0, 0.0))
                 continue
             error = measure_reference_error(array, truth, moved_array)
@@ -146,7 +146,7 @@ class Tolerance:
         """Return the tolerance for some elements of an output at a size at which the reference never runs whole."""
         if self.protocol == "paper":
             return PAPER_RULE
-        if array.dtype not in FLOATS:
+        if array.dtype not in INEXACT:
             return ToleranceRule(0.0, 0.0)
         error = measure_reference_error(array, truth, None)
         if not is_all_finite([array]) or error > (MAX_REFERENCE_ERROR_HALF if self.is_half else MAX_REFERENCE_ERROR):
@@ -188,13 +188,13 @@ def to_arrays(named: tuple[NamedTensor, ...]) -> list[Array]:
 
 def select_truths(exact: Float64Result, arrays: Sequence[Array]) -> list[np.ndarray | None]:
     """Return the float64 truth of each output that is a narrower float, and None for the others."""
-    is_narrow = [array.dtype in FLOATS and array.dtype != "float64" for array in arrays]
+    is_narrow = [array.dtype in INEXACT and array.dtype != "float64" for array in arrays]
     return [output.tensor.numpy() if is_needed else None for output, is_needed in zip(exact.outputs, is_narrow, strict=True)]
 
 
 def is_all_finite(arrays: Sequence[Array]) -> bool:
     """Whether all floating-point outputs are finite."""
-    return all(bool(np.isfinite(decode_values(array.data, array.dtype)).all()) for array in arrays if array.dtype in FLOATS)
+    return all(bool(np.isfinite(decode_values(array.data, array.dtype)).all()) for array in arrays if array.dtype in INEXACT)
 
 
 def compute_magnitude(array: Array) -> float:
@@ -207,7 +207,7 @@ def is_vanishing(arrays: Sequence[Array], usual_magnitudes: Sequence[float]) -> 
     return any(
         compute_magnitude(array) < VANISHING_SHARE * size
         for array, size in zip(arrays, usual_magnitudes, strict=True)
-        if array.dtype in FLOATS
+        if array.dtype in INEXACT
     )
 
 
@@ -222,7 +222,8 @@ def has_same_nonfinite(array: Array, truth: np.ndarray | None) -> bool:
 
 def measure_reference_error(array: Array, truth: np.ndarray | None, moved: Array | None) -> float:
     """Return the reference's error in its own type, in units of (|truth| + rms), without the few elements where the operator may jump."""
-    values = decode_values(array.data, array.dtype).astype(np.float64)
+    values = decode_values(array.data, array.dtype)
+    values = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
     target = values if truth is None else truth
     size = np.abs(target) + compute_rms(target)
     errors = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -120,6 +121,8 @@ class Trial:
     """Sizes at which only a part of the kernel ran."""
     parts_check: PartsCheck | None = None
     """What was run and compared at a timed size that is run in parts."""
+    sanitizer_run: Future[None] | None = None
+    """A run of an external sanitizer that began during the check."""
 
     def __enter__(self) -> Trial:
         self.seed = self.job.seed if self.job.clock == "synthetic" else secrets.randbits(48)  # unknown when the candidate was written
@@ -130,6 +133,8 @@ class Trial:
 
     def __exit__(self, *_: object) -> None:
         self.cases.close()
+        if self.sanitizer_run:
+            wait([self.sanitizer_run])
         if self.candidate_process:
             self.candidate_process.close()
         if self.arena:
@@ -215,10 +220,10 @@ class Trial:
             source = self.workdir / "candidate"
             source.mkdir()
             paths.write_files(source, self.job.candidate.files)
+        calls = self.make_call_shapes()  # first: this process loads PyTorch while another loads the backend
         with closing(Arena(0, 0, 0)) as arena:
             with closing(CandidateProcess(self.job, self.backend, self.workdir, arena, 1, SIMULATED_BYTES, PROGRAM_BYTES)) as process:
                 process.wait_ready()
-                calls = self.make_call_shapes()
                 try:
                     process.prepare("trace", source, calls, self.workdir / "programs")
                 except InfraError as error:  # reported or caused by the candidate's own code

@@ -14,13 +14,14 @@ from importlib.metadata import version as installed
 from pathlib import Path
 
 import evokernel
-from evokernel.core.backend import Backend
+from evokernel.core.backend import Backend, check_tensor_types
 from evokernel.core.errors import CandidateError, InfraError, ToolUnavailable
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import GateListener
 from evokernel.core.records import GateResult, Job, Outcome
 from evokernel.sandbox import layers
 from evokernel.verify import scratch_dir
+from evokernel.verify.candidate_process import forks_zygote, get_zygote
 from evokernel.verify.evaluators import open_trial
 from evokernel.verify.gates import GATES, TUNING_GATES
 from evokernel.verify.outcome_cache import load_outcome, store_outcome
@@ -41,8 +42,10 @@ def verify(job: Job, on_gate: GateListener | None = None) -> Outcome:
     if job.require_sandbox:
         layers.require_all_layers()
     backend: Backend = make_plugin("backend", job.backend, **job.settings)
+    check_tensor_types(backend, [job.task])
     if outcome := load_outcome(job, backend, collect_versions(backend)):
         return outcome
+    start_processes(job, backend)
     for remaining in reversed(range(MAX_ATTEMPTS)):
         try:
             outcome = verify_once(job, backend, on_gate or ignore_gate)
@@ -57,6 +60,14 @@ def verify(job: Job, on_gate: GateListener | None = None) -> Outcome:
         store_outcome(job, backend, outcome)
         return outcome
     raise InfraError("all attempts to verify the candidate failed")
+
+
+def start_processes(job: Job, backend: Backend) -> None:
+    """Start the processes that load slowly together, before the first of them is needed."""
+    if forks_zygote(backend):
+        get_zygote(backend, job.settings)
+    if job.clock != "synthetic":
+        backend.start_processes(job.protocol)
 
 
 def verify_once(job: Job, backend: Backend, on_gate: GateListener) -> Outcome:

@@ -29,7 +29,7 @@ PR_SET_CHILD_SUBREAPER, MAX_KILL_ROUNDS = 36, 1000
 
 
 class Zygote:
-    """The verifier's connection to a zygote process."""
+    """The verifier's connection to a zygote process. It loads the backend while the verifier does something else."""
 
     def __init__(self, backend: type, settings: dict[str, Any], environment: dict[str, str]) -> None:
         self.socket, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -48,14 +48,35 @@ class Zygote:
         finally:
             zygote_end.close()
         setup = {"verifier_pid": os.getpid(), "backend": f"{backend.__module__}:{backend.__qualname__}", "settings": settings}
-        if self.request(setup).get("ready") is not True:
+        self.is_ready = False
+        self.send(setup)
+
+    def wait_ready(self) -> None:
+        """Wait until the process has loaded the backend."""
+        if self.is_ready:
+            return
+        if self.receive().get("ready") is not True:
             raise InfraError("the zygote process did not start: its error output is above")
+        self.is_ready = True
         self.socket.settimeout(REPLY_TIMEOUT_S)
 
     def request(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> dict[str, Any]:
         """Send one message and return its reply."""
+        self.wait_ready()
+        self.send(message, descriptors)
+        return self.receive()
+
+    def send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Send one message."""
         try:
             socket.send_fds(self.socket, [json.dumps(message).encode()], list(descriptors))
+        except OSError as error:
+            self.close()
+            raise InfraError(f"the zygote process does not reply: {error}") from error
+
+    def receive(self) -> dict[str, Any]:
+        """Return the next reply."""
+        try:
             data = self.socket.recv(MAX_MESSAGE_BYTES)
         except OSError as error:
             self.close()

@@ -175,6 +175,14 @@ def on_cube(kernel: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: int 
     return c
 
 
+def test_fractals_are_loaded_with_rows_that_are_not_multiplied():
+    a, b = numbers(37, 45, dtype=np.float16), numbers(45, 50, dtype=np.float16)
+    wanted = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_allclose(on_cube("multiply_half", a, b, np.zeros((37, 50), np.float32), mode=5), wanted, rtol=1e-4, atol=1e-4)
+    with pytest.raises(Broken, match="E-UNINIT: Mmad"):
+        on_cube("multiply_half", a, b, np.zeros((37, 50), np.float32), mode=6)
+
+
 @pytest.mark.parametrize("size", [(16, 16, 16), (37, 50, 45), (64, 128, 100)])
 def test_cube_instructions(size):
     m, n, k = size

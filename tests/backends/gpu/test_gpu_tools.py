@@ -1,12 +1,17 @@
 """The vendor's tools: their reports are put into words, and their tables are read by the names of columns."""
 
+import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from evokernel.backends.gpu import ncu
+from evokernel.backends.gpu import ncu, tool_processes
 from evokernel.backends.gpu.profile import profile_kernel
+from evokernel.backends.gpu.program import FILE, Copy, Program, format_programs
 from evokernel.backends.gpu.sanitizer_run import parse_first_finding
+from evokernel.backends.gpu.standalone import INPUTS
 from evokernel.core.errors import ToolUnavailable
 from evokernel.core.records import Work
 from evokernel.tasks.loader import load_tasks
@@ -170,3 +175,27 @@ def test_recorded_counters_name_the_fault_and_its_gain():
     row = profile_kernel(task, [latency_us] * 5, latency_us, CEILINGS, counters, "", CARDS).opportunities[0]
     assert (row.cause, row.card) == ("unaligned_copies", "coalescing")
     assert latency_us - row.gain_us == pytest.approx(19.5, rel=0.25)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+def test_a_tool_that_was_started_early_runs_the_next_order(tmp_path, monkeypatch):
+    """The tool is `env`, which changes nothing; the device is the host."""
+    subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-o", tmp_path / "libcuda.so.1", Path(__file__).parent / "fake_cuda.c"], check=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    (tmp_path / FILE).write_text(format_programs({"key": Program((64, 64), 1, (), (Copy(1, 0, 0, 0, 64),))}))
+    (tmp_path / INPUTS).write_text(json.dumps({"programs": str(tmp_path), "keys": ["key"], "times": 1}))
+    command = ("/usr/bin/env",)
+    tool_processes.start_early(command, 0)
+    early = tool_processes.IDLE[command, 0]
+    tool_processes.start_early(command, 0)
+    assert tool_processes.IDLE[command, 0] is early, "one process waits"
+    assert tool_processes.run_tool(command, 0, tmp_path, 60.0) == "done\n"
+    assert early.process.returncode == 0
+    assert not tool_processes.IDLE
+    assert tool_processes.run_tool(command, 0, tmp_path, 60.0) == "done\n", "the next order starts a process of its own"
+
+
+def test_a_tool_that_does_not_exist_is_reported_when_it_is_used(tmp_path):
+    tool_processes.start_early(("/nowhere/ncu",), 0)
+    with pytest.raises(ToolUnavailable, match="ncu cannot be started"):
+        tool_processes.run_tool(("/nowhere/ncu",), 0, tmp_path, 1.0)

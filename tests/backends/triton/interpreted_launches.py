@@ -147,7 +147,7 @@ def main() -> None:
     checks = patch_interpreter()
     for kernel in KERNELS:
         x, out, scratch = torch.linspace(-1.0, 1.0, 2 * N), torch.zeros(2 * N), torch.zeros(1, dtype=torch.int32)
-        checks.name_tensors(str(Path(__file__)), {"x": x, "out": out}, input_count=1)
+        checks.start_call(str(Path(__file__)), {"x": x, "out": out}, input_count=1)
         try:
             with explain_errors(str(Path(__file__))):
                 kernel[(2,)](x, out, scratch, N)

@@ -102,7 +102,7 @@ def test_values_are_checked_but_not_timed_without_a_gpu(task):
     ("old", "new", "reason", "words"),
     [
         ("room = torch.zeros", "x = torch.relu(x); room = torch.zeros", "forbidden", "relu computes with PyTorch"),
-        ("room = torch.zeros", "out.copy_(x); room = torch.zeros", "forbidden", "copy_ computes"),
+        ("room = torch.zeros", "out.copy_(x[:1]); room = torch.zeros", "forbidden", "copy_ between tensors of other"),
         ("room = torch.zeros", "x.sum().item(); room = torch.zeros", "forbidden", "sum computes"),
         ("import torch\n", "import torch\nimport os\n", "forbidden", "imports os"),
         ("half * v", "half * w", "compile_error", "w is not defined"),

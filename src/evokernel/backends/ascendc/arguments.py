@@ -11,7 +11,7 @@ from evokernel.core.errors import CandidateError
 if TYPE_CHECKING:
     from evokernel.core.backend import Array
 
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64")
 ABSENT, TENSOR, INTEGER, NUMBER, BOOLEAN, INTEGERS, TEXT, TENSORS, NUMBERS = range(9)
 MAX_AXES = 8
 IS_COPY, IS_ON_HOST = 1, 2

@@ -42,6 +42,7 @@ class AscendcBackend(Backend):
 
     file_name = "kernel.asc"
     timed_size: TimedSize = "full"
+    takes_complex = True
     other_suffixes = (".txt", ".cpp", ".h")
     part_names = ("tiling.h", "op_host.cpp", "op_kernel.cpp")
 

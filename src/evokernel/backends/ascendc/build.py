@@ -81,7 +81,7 @@ CUBE_CORE_FLAGS = (*CORE_FLAGS, "-DSIMULATOR_CORE=2", "-D__DAV_C220_CUBE__=1")
 
 
 DTYPE_NUMBERS = {"DT_FLOAT": 0, "DT_FLOAT16": 1, "DT_INT8": 2, "DT_INT32": 3, "DT_UINT8": 4, "DT_INT16": 6, "DT_UINT16": 7, "DT_UINT32": 8}
-DTYPE_NUMBERS |= {"DT_INT64": 9, "DT_UINT64": 10, "DT_DOUBLE": 11, "DT_BOOL": 12, "DT_BF16": 27, "DT_INT4": 29}
+DTYPE_NUMBERS |= {"DT_INT64": 9, "DT_UINT64": 10, "DT_DOUBLE": 11, "DT_BOOL": 12, "DT_COMPLEX64": 16, "DT_BF16": 27, "DT_INT4": 29}
 KERNEL_LAUNCH = re.compile(r"\b\w+(?:<[^<>;]*>)?\s*<<<[^;{}]*?>>>\s*\([^;{}]*\)(?=\s*;)")
 GM_VARIABLE = re.compile(
     r"(?<=[;{}\n])[ \t]*(?:(?:static|volatile|inline|extern|const|constexpr)\s+)*(?P<qualifier>__gm__)\s+[^;{}()=]*?\w\s*(?=[\[;={])"

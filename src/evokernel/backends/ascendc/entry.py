@@ -17,6 +17,7 @@ TYPES = {
     "int8": ("DT_INT8", "int8_t"),
     "uint8": ("DT_UINT8", "uint8_t"),
     "bool": ("DT_BOOL", "bool"),
+    "complex64": ("DT_COMPLEX64", "complex64"),
 }
 """By dtype: its name in the OpDef and its C++ type in the kernel."""
 
@@ -38,5 +39,6 @@ def kernel_declaration(signature: Signature) -> str:
 
 
 def shape_note(tensor: Tensor) -> str:
-    """The shape of a tensor at bench size."""
-    return f", [{', '.join(map(str, tensor.shape))}] at bench size" if tensor.shape else ", one element"
+    """The shape of a tensor at bench size, and what its elements are if the kernel has no type for them."""
+    shape = f", [{', '.join(map(str, tensor.shape))}] at bench size" if tensor.shape else ", one element"
+    return f"{shape}; each element is two floats, real and imaginary part" if tensor.dtype == "complex64" else shape

@@ -25,6 +25,7 @@ ATEN_TYPES = {
     "int8": "kChar",
     "uint8": "kByte",
     "bool": "kBool",
+    "complex64": "kComplexFloat",
 }
 SCALAR_TYPES = {"int": "int64_t", "float": "double", "bool": "bool"}
 """Parameter types of aclnn: EXEC_NPU_CMD passes a number with its C++ type."""

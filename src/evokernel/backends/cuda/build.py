@@ -14,6 +14,7 @@ from pathlib import Path
 
 from evokernel.backends.cuda.abi import c_prototype, harness_header
 from evokernel.backends.cuda.record import DEVICE_FILE, LIBRARY, RECORDER
+from evokernel.backends.gpu.model_facts import NOMINAL
 from evokernel.backends.native.diagnostics import raise_for_failed_compile
 from evokernel.backends.native.toolchain import CompilerRun, cache_key, compiler_version_text, run_compiler
 from evokernel.core import paths
@@ -42,23 +43,6 @@ MESSAGE = re.compile(
 )
 """How nvcc's front end formats a location."""
 PTXAS = re.compile(r"ptxas (?:fatal|error)\s*: (?P<text>.+)")
-NOMINAL = {
-    "threads_per_block": 1024,
-    "warp": 32,
-    "clock_khz": 1_980_000,
-    "multiprocessors": 132,
-    "memory_clock_khz": 3_201_000,
-    "memory_bus_bits": 6144,
-    "l2_bytes": 60 << 20,
-    "threads_per_multiprocessor": 2048,
-    "major": 9,
-    "minor": 0,
-    "shared_per_multiprocessor": 228 << 10,
-    "registers_per_multiprocessor": 65536,
-    "shared_per_block": 227 << 10,
-    "blocks_per_multiprocessor": 32,
-}
-"""Device attributes that launch functions see without a GPU: those of an H200."""
 RUNTIME_S = 120.0
 MISSING = "there is no nvcc; install the CUDA toolkit, run pip install 'evokernel[cuda]' to compile without it, or set backend.compiler"
 

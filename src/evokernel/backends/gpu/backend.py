@@ -87,6 +87,12 @@ class GpuBackend(Backend):
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
         return TRIED
 
+    def start_processes(self, protocol: str) -> None:
+        if self.device.name:
+            from evokernel.backends.gpu.early_start import start_gpu_processes
+
+            start_gpu_processes(self.device, self.number, self.profiler == "ncu", protocol == "strict")
+
     def sanitizer(self) -> OptionalTool:
         from evokernel.backends.gpu.tools import find_sanitizer
 
@@ -95,8 +101,8 @@ class GpuBackend(Backend):
     def run_sanitizer(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
         from evokernel.backends.gpu.sanitizer_run import run_compute_sanitizer, write_standalone_order
 
-        write_standalone_order(folder, workdir / PROGRAMS, calls, self.number)
-        run_compute_sanitizer(self.sanitizer().detail, folder, candidate.files)
+        write_standalone_order(folder, workdir / PROGRAMS, calls)
+        run_compute_sanitizer(self.sanitizer().detail, folder, candidate.files, self.number)
 
     def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
         raise ToolUnavailable(f"times ({self.device.unavailable_reason})")

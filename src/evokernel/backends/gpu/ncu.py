@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from evokernel.backends.gpu.opportunities import METRICS
-from evokernel.backends.gpu.sanitizer_run import run_tool
 from evokernel.backends.gpu.standalone import INPUTS
+from evokernel.backends.gpu.tool_processes import run_tool
 from evokernel.core.errors import ToolUnavailable
 
 TIME = "gpu__time_duration.sum"
@@ -26,7 +26,8 @@ SHARES = {
     "registers": "launch__registers_per_thread",
 }
 """Our names for the metrics; averages over the launches of a call, weighted by time."""
-COLUMNS = {TIME, READ, WRITE, *SHARES.values(), *METRICS.values()}
+ALL_METRICS = (TIME, READ, WRITE, *SHARES.values(), *METRICS.values())
+COLUMNS = set(ALL_METRICS)
 TIMEOUT_S = 60.0
 UNITS = {"ns": 1e-3, "us": 1.0, "usecond": 1.0, "nsecond": 1e-3, "ms": 1e3, "msecond": 1e3, "s": 1e6, "second": 1e6}
 BYTES = {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
@@ -35,20 +36,24 @@ BYTES = {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
 def collect_counters(tool: str, programs: Path, key: str, number: int) -> dict[str, float]:
     """Collects the counters of one call. Raises ToolUnavailable if the tool may not read them."""
     try:
-        return collect_metrics(tool, programs, key, number, (TIME, READ, WRITE, *SHARES.values(), *METRICS.values()))
+        return collect_metrics(tool, programs, key, number, ALL_METRICS)
     except ToolUnavailable as error:
         if "metric" not in str(error):
             raise
     return collect_metrics(tool, programs, key, number, (TIME, READ, WRITE, *SHARES.values()))  # a version without some of the metrics
 
 
+def make_command(tool: str, names: Sequence[str] = ALL_METRICS) -> tuple[str, ...]:
+    """Returns the command that collects these metrics."""
+    return (tool, "--csv", "--page", "raw", "--clock-control", "none", "--metrics", ",".join(names))
+
+
 def collect_metrics(tool: str, programs: Path, key: str, number: int, names: Sequence[str]) -> dict[str, float]:
     """Runs the tool once for these metrics."""
-    metrics = ",".join(names)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / INPUTS).write_text(json.dumps({"programs": str(programs), "device": number, "keys": [key], "times": 1}))
-        text = run_tool((tool, "--csv", "--page", "raw", "--clock-control", "none", "--metrics", metrics), folder, TIMEOUT_S)
+        (folder / INPUTS).write_text(json.dumps({"programs": str(programs), "keys": [key], "times": 1}))
+        text = run_tool(make_command(tool, names), number, folder, TIMEOUT_S)
     return combine_launches(parse_launches(text))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import NamedTuple
 
 from evokernel.backends.gpu.program import program_key
 from evokernel.backends.gpu.standalone import INPUTS
+from evokernel.backends.gpu.tool_processes import run_tool
 from evokernel.core.backend import Arguments
 from evokernel.core.errors import CandidateError, ToolUnavailable
-from evokernel.sandbox import isolated_python
 
 TOOLS = (("memcheck", "--padding", "4096"), ("racecheck",), ("initcheck",), ("synccheck",))
 TIMEOUT_S = 120.0
@@ -49,33 +48,25 @@ FINDINGS = (
 )
 
 
-def write_standalone_order(folder: Path, programs: Path, calls: Sequence[Arguments], number: int, times: int = 1) -> None:
+def write_standalone_order(folder: Path, programs: Path, calls: Sequence[Arguments], times: int = 1) -> None:
     """Writes a request for `standalone`, with the inputs of every call."""
     keys = []
     for index, call in enumerate(calls):
         tensors = [(tensor.dtype, tensor.data.shape) for tensor in (*call.inputs, *call.outputs)]
         keys.append(program_key(tensors, [(kind, value) for _, kind, value in call.scalars]))
         (folder / f"{index}.bin").write_bytes(b"".join(tensor.data.tobytes() for tensor in call.inputs))
-    (folder / INPUTS).write_text(json.dumps({"programs": str(programs), "device": number, "keys": keys, "times": times}))
+    (folder / INPUTS).write_text(json.dumps({"programs": str(programs), "keys": keys, "times": times}))
 
 
-def run_tool(command: Sequence[str], folder: Path, timeout_s: float) -> str:
-    """Runs `standalone` under a tool and returns its output."""
-    full_command = [*command, *isolated_python.isolated_command("evokernel.backends.gpu.standalone", "main", str(folder))]
-    try:
-        tool_run = subprocess.run(full_command, capture_output=True, text=True, timeout=timeout_s, cwd=folder, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise ToolUnavailable(f"{Path(command[0]).name} did not finish within {timeout_s:g} s") from error
-    except OSError as error:
-        raise ToolUnavailable(f"{Path(command[0]).name} cannot be started: {error}") from error
-    return tool_run.stdout + tool_run.stderr
+def list_commands(tool: str) -> list[tuple[str, ...]]:
+    """Returns the command of each of compute-sanitizer's tools."""
+    return [(tool, "--print-limit", "1", "--show-backtrace", "no", "--tool", *one) for one in TOOLS]
 
 
-def run_compute_sanitizer(tool: str, folder: Path, sources: Mapping[str, str]) -> None:
+def run_compute_sanitizer(tool: str, folder: Path, sources: Mapping[str, str], number: int) -> None:
     """Runs all tools of compute-sanitizer in parallel; raises CandidateError for the first finding."""
     with ThreadPoolExecutor(len(TOOLS)) as pool:
-        command = (tool, "--print-limit", "1", "--show-backtrace", "no")
-        texts = list(pool.map(lambda one: run_tool((*command, "--tool", *one), folder, TIMEOUT_S), TOOLS))
+        texts = list(pool.map(lambda command: run_tool(command, number, folder, TIMEOUT_S), list_commands(tool)))
     for text in texts:
         if error := parse_first_finding(text, sources):
             raise error

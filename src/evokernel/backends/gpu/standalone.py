@@ -17,11 +17,14 @@ FAILED = 3
 
 
 def main() -> None:
-    """Runs the calls of the request in a folder, which also holds the input bytes of each call. Outputs are ignored."""
-    folder = Path(sys.argv[2])
+    """Waits for a folder on stdin and runs its order; the folder also holds the input bytes of each call. Outputs are ignored."""
+    driver = Driver(int(sys.argv[2]))
+    name = sys.stdin.readline().strip()
+    if not name:  # the verifier has ended
+        return
+    folder = Path(name)
     order = json.loads((folder / INPUTS).read_text())
     programs = read_programs(Path(order["programs"]) / FILE)
-    driver = Driver(order["device"])
     modules = LoadedModules(driver, read_images(Path(order["programs"])))
     for number, key in enumerate(order["keys"]):
         program = programs[key]

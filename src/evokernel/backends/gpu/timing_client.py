@@ -34,19 +34,29 @@ class TimingProcess:
             stderr=self.errors,
             process_group=0,
         )
-        self.buffer = b""
-        greeting = self.read_answer(START_S)
-        if "infra" in greeting:
-            raise InfraError(greeting["infra"])
+        self.buffer, self.is_ready = b"", False
+        self.write_order({"warm_up": True})  # it loads PyTorch while this process does something else
+
+    def wait_ready(self) -> None:
+        """Waits until the server has loaded PyTorch."""
+        for _ in range(0 if self.is_ready else 2):  # the greeting, and the answer to the first order
+            answer = self.read_answer(START_S)
+            if "infra" in answer:
+                raise InfraError(answer["infra"])
+        self.is_ready = True
 
     def send_request(self, order: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
+        self.wait_ready()
+        self.write_order(order)
+        return self.read_answer(timeout_s)
+
+    def write_order(self, order: dict[str, Any]) -> None:
         assert self.process.stdin
         try:
             self.process.stdin.write(json.dumps(order).encode() + b"\n")
             self.process.stdin.flush()
         except OSError as error:
             raise InfraError(f"the timing server has ended: {error}; {self.stderr_tail()}") from error
-        return self.read_answer(timeout_s)
 
     def read_answer(self, timeout_s: float) -> dict[str, Any]:
         """Reads one answer; kills the server on a time-out. While the reference runs, a time-out is not the kernel's fault."""
@@ -87,12 +97,17 @@ class TimingProcess:
         self.process.wait()
 
 
+def start_server(number: int) -> TimingProcess:
+    """Returns the device's timing server; starts it if there is none or it has ended, and does not wait."""
+    if number not in PROCESSES or PROCESSES[number].process.poll() is not None:
+        PROCESSES[number] = TimingProcess(number)
+    return PROCESSES[number]
+
+
 def request_timing(number: int, order: dict[str, Any], timeout_s: float = ANSWER_S) -> dict[str, Any]:
     """Sends a request to the device's timing server, with exclusive use of the device."""
     with hold_device(f"gpu{physical_device(number, VISIBLE)}"):
-        if number not in PROCESSES or PROCESSES[number].process.poll() is not None:
-            PROCESSES[number] = TimingProcess(number)
-        answer = PROCESSES[number].send_request(order, timeout_s)
+        answer = start_server(number).send_request(order, timeout_s)
     if "refused" in answer:
         raise CandidateError(*answer["refused"])
     if "user" in answer:

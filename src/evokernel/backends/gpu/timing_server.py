@@ -38,8 +38,8 @@ CHANGED = "a timed call changed its inputs, although earlier calls did not; inpu
 class TimingServer:
     """Holds the CUDA context, the tensors of the last task and the compiled baselines."""
 
-    def __init__(self, number: int, report: Callable[[str], None]) -> None:
-        self.driver, self.report = Driver(number), report
+    def __init__(self, number: int, report: Callable[[str], None], device: str = "cuda") -> None:
+        self.driver, self.report, self.number, self.device = Driver(number), report, number, device
         self.compiled_modules: dict[str, Any] = {}
         self.scene: DeviceInputs | None = None
         self.scene_key = ""
@@ -73,7 +73,8 @@ class TimingServer:
         import evokernel.backends.gpu.device_check
         import evokernel.backends.gpu.device_inputs  # noqa: F401
 
-        torch.zeros(1, device="cuda").add_(1)
+        torch.cuda.set_device(self.number)
+        torch.zeros(1, device=self.device).add_(1)
         self.driver.synchronize()
         return {}
 
@@ -108,10 +109,11 @@ class TimingServer:
         from evokernel.core.records import Task
         from evokernel.reference.device_reference import DeviceReference
         from evokernel.reference.module import Reference
+        from evokernel.reference.region_graph import RegionError
 
         task = Task.model_validate(order["check"])
         self.drop_scene()
-        total_bytes = torch.cuda.get_device_properties(0).total_memory
+        total_bytes = torch.cuda.get_device_properties(self.number).total_memory
         if shortage := describe_shortage(task, total_bytes):
             raise UserError(f"task {task.id} needs {shortage}. Choose --size laptop, or reduce its sizes.")
         plan = plan_memory(task)
@@ -122,9 +124,12 @@ class TimingServer:
             torch.cuda.set_per_process_memory_fraction(USABLE_SHARE - kernel.nbytes / total_bytes)
             room_bytes = int(free_bytes - plan.check_bytes + kernel.nbytes)
             source = Reference(task.source, task.id, task.sizes["bench"])
-            reference = DeviceReference(source, "cuda", plan.reference_bytes, room_bytes)
+            reference = DeviceReference(source, self.device, plan.reference_bytes, room_bytes)
             check = DeviceCheck(task, order["protocol"], reference, kernel, self.report, order["limit_s"])
-            result = check.run([DeviceCase(*fields) for fields in order["cases"]])
+            try:
+                result = check.run([DeviceCase(*fields) for fields in order["cases"]])
+            except RegionError as error:
+                raise InfraError(f"{task.id} cannot be checked on this GPU: {error}. Choose --size laptop, or reduce its sizes.") from error
             nbytes, is_split = kernel.nbytes, reference.is_split
         peak_bytes = torch.cuda.max_memory_allocated() + nbytes
         torch.cuda.empty_cache()

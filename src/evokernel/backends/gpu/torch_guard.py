@@ -13,6 +13,7 @@ from evokernel.core.errors import CandidateError
 EMPTY = ("aten::empty.memory_format", "aten::empty_like", "aten::new_empty", "aten::empty_strided", "aten::new_empty_strided")
 ZEROS = ("aten::zeros", "aten::zeros_like", "aten::new_zeros")
 CLEAR_OPS = ("aten::zero_",)
+COPY_OPS = ("aten::copy_",)
 FILL_OPS = ("aten::fill_.Scalar", "aten::full", "aten::full_like", "aten::new_full")
 VIEWS = frozenset(
     [
@@ -54,11 +55,18 @@ Scratch = Callable[[torch.Tensor, bool], None]
 
 
 class TorchGuard(TorchDispatchMode):  # type: ignore[misc]
-    """Intercepts every PyTorch operator while it is active. `on_scratch` is called for scratch, with whether it must be zero."""
+    """Intercepts every PyTorch operator while it is active. `on_scratch` is called for scratch, with whether it must be zero; `on_copy`, if
+    copies are allowed, for a copy of a complete tensor to another."""
 
-    def __init__(self, on_scratch: Scratch, on_clear: Callable[[torch.Tensor], None], device: str) -> None:
+    def __init__(
+        self,
+        on_scratch: Scratch,
+        on_clear: Callable[[torch.Tensor], None],
+        device: str,
+        on_copy: Callable[[torch.Tensor, torch.Tensor], None] | None = None,
+    ) -> None:
         super().__init__()
-        self.on_scratch, self.on_clear, self.device = on_scratch, on_clear, device
+        self.on_scratch, self.on_clear, self.device, self.on_copy = on_scratch, on_clear, device, on_copy
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -78,4 +86,14 @@ class TorchGuard(TorchDispatchMode):  # type: ignore[misc]
         if name in CLEAR_OPS:
             self.on_clear(args[0])
             return args[0]
+        if name in COPY_OPS and self.on_copy:
+            refuse_conversion(args[0], args[1])
+            self.on_copy(args[0], args[1])
+            return args[0]
         raise CandidateError("forbidden", REFUSED.format(name=name.partition("::")[2].partition(".")[0]))
+
+
+def refuse_conversion(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Refuses copies that compute: those that convert, repeat or reorder elements."""
+    if target.dtype != source.dtype or target.shape != source.shape or not (target.is_contiguous() and source.is_contiguous()):
+        raise CandidateError("forbidden", REFUSED.format(name="copy_ between tensors of other types, sizes or strides"))

@@ -112,7 +112,7 @@ class TritonBackend(GpuBackend):
             use_interpreting_copy()
             from evokernel.backends.triton.interpret import InterpretedKernel
 
-            return InterpretedKernel(workdir / "candidate")
+            return InterpretedKernel(workdir / "candidate", workdir / PROGRAMS)
         from evokernel.backends.gpu.replay import ReplayedKernel
 
         return ReplayedKernel(workdir / PROGRAMS, self.number)
@@ -127,6 +127,10 @@ class TritonBackend(GpuBackend):
         return super().device_access(workdir)
 
     def sizes_for(self, candidate: Candidate) -> tuple[str, ...]:
+        from evokernel.backends.triton.screen import is_model
+
+        if self.device.name and is_model(candidate.files.get(self.file_name, "")):
+            return ("bench",)  # a KernelBench solution is written for one size
         return TRIED if self.device.name else TRIED[:2]
 
     def explain_failure(self, candidate: Candidate, workdir: Path, error: CandidateError) -> CandidateError:

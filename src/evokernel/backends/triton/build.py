@@ -8,6 +8,7 @@ import os
 import re
 import struct
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,23 @@ from evokernel.backends.gpu.cubin import KernelInfo, read_kernels
 from evokernel.backends.gpu.program import (
     FILE,
     MAX_BYTES,
+    Copy,
     Fill,
     Launch,
     Pointer,
     Program,
     Step,
     format_programs,
+    renumber_tensors,
     require_int,
     require_triple,
+    tensors_of_step,
     validate_program,
 )
 from evokernel.backends.native.toolchain import run_compiler
+from evokernel.backends.triton.launch_check import RECORDING
 from evokernel.core.errors import CandidateError, UserError
 
-RECORDING = "traced.json"
 NEWEST_FIRST = ("ptxas-blackwell", "ptxas")
 """Triton ships two; the newer one accepts the PTX of both."""
 TARGET = re.compile(r"^\.target (sm_\w+)", re.MULTILINE)
@@ -47,6 +51,7 @@ INTEGER_FORMATS = {
 FLOAT_FORMATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
 """struct formats of numbers, by Triton's type names."""
 WORD, WARP = 8, 32
+MAX_ASSEMBLERS = 4
 MAX_CHOICES = 64
 
 
@@ -72,7 +77,9 @@ def build_programs(programs: Path, timeout_s: float) -> list[str]:
             raise CandidateError("memory", "the recording of launches and kernels is too large; use fewer launches and fewer kernels")
         recording = json.loads((programs / RECORDING).read_text())
         kernels = {str(kernel["file"]): kernel for kernel in recording["kernels"]}
-        functions_by_file = {file: assemble_kernel(kernel, programs, timeout_s) for file, kernel in kernels.items()}
+        with ThreadPoolExecutor(MAX_ASSEMBLERS) as pool:
+            infos = list(pool.map(lambda kernel: assemble_kernel(kernel, programs, timeout_s), kernels.values()))
+        functions_by_file = dict(zip(kernels, infos))
         choices = max((len(row[1]) for program in recording["sizes"].values() for row in program["steps"] if row[0] == "choice"), default=1)
         programs_by_choice = [
             {
@@ -125,12 +132,14 @@ class ProgramBuilder:
 
     def build_program(self) -> Program:
         steps = [step for row in self.found["steps"] for step in self.build_steps(row)]
-        return Program(self.tensors, require_int(self.found["outputs"]), tuple(self.scratch), tuple(steps))
+        return use_outputs_as_scratch(Program(self.tensors, require_int(self.found["outputs"]), tuple(self.scratch), tuple(steps)))
 
     def build_steps(self, row: list[Any]) -> list[Step]:
         kind, *values = row
         if kind == "fill":
             return [Fill(*map(require_int, values))]
+        if kind == "copy":
+            return [Copy(*map(require_int, values))]
         if kind == "choice":
             choices = values[0]
             return [step for one in choices[min(self.choice, len(choices) - 1)] for step in self.build_steps(one)]
@@ -174,3 +183,31 @@ def pack_number(kind: str, value: Any) -> bytes:
     if kind in FLOAT_FORMATS:
         return struct.pack(FLOAT_FORMATS[kind], float(value))
     return struct.pack(INTEGER_FORMATS[kind], bool(value) if kind in ("i1", "u1") else int(value))
+
+
+def use_outputs_as_scratch(program: Program) -> Program:
+    """Removes copies of complete scratch to an output that nothing else uses: the kernels then write the output itself."""
+    while (index := find_returned_scratch(program)) is not None:
+        copy = program.steps[index]
+        assert isinstance(copy, Copy)
+        numbers = {number: number - (number > copy.source) for number in range(len(program.tensors) + len(program.scratch))}
+        numbers[copy.source] = copy.tensor
+        steps = [renumber_tensors(step, numbers.__getitem__) for step in (*program.steps[:index], *program.steps[index + 1 :])]
+        place = copy.source - len(program.tensors)
+        program = program._replace(scratch=program.scratch[:place] + program.scratch[place + 1 :], steps=tuple(steps))
+    return program
+
+
+def find_returned_scratch(program: Program) -> int | None:
+    """Returns the position of a copy that `use_outputs_as_scratch` can remove."""
+    given = len(program.tensors)
+    for index, copy in enumerate(program.steps):
+        if not isinstance(copy, Copy) or copy.source < given or copy.offset or copy.source_offset:
+            continue
+        is_whole = copy.length == program.scratch[copy.source - given] == program.tensors[copy.tensor]
+        is_output = given - program.outputs <= copy.tensor < given
+        others = (*program.steps[:index], *program.steps[index + 1 :])
+        is_used_later = any(copy.source in tensors_of_step(step) for step in program.steps[index + 1 :])
+        if is_whole and is_output and not is_used_later and not any(copy.tensor in tensors_of_step(step) for step in others):
+            return index
+    return None

@@ -18,6 +18,7 @@ from triton.runtime.errors import InterpreterError
 
 from evokernel.backends.gpu.torch_guard import TorchGuard
 from evokernel.backends.triton import bfloat16, combine, interpreter_speed, libdevice, tf32
+from evokernel.backends.triton.launch_check import RecordedLaunches, refuse_other_launches
 from evokernel.backends.triton.launch_function import DTYPES, FILE, load_launch_function
 from evokernel.backends.triton.memory_access import MemoryChecks
 from evokernel.core.errors import CandidateError
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 class InterpretedKernel:
     """A candidate's launch function whose kernels are interpreted."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, programs: Path) -> None:
         self.checks = patch_interpreter()
+        self.recorded = RecordedLaunches(programs)
         self.file = str(folder / FILE)
         self.entry = load_launch_function(folder / FILE)
 
@@ -39,14 +41,16 @@ class InterpretedKernel:
         input_count = len(arguments.inputs)
         numbers = [bool(value) if kind == "bool" else int(value) if kind == "int" else value for _, kind, value in arguments.scalars]
         values = [*tensors[:input_count], *numbers, *tensors[input_count:]]
+        recorded_launches = self.recorded.find(arguments)
 
         def call() -> None:
             values[:input_count] = [tensor.clone() for tensor in tensors[:input_count]]
             names = [array.name for array in (*arguments.inputs, *arguments.outputs)]
             all_tensors = [*values[:input_count], *tensors[input_count:]]
-            self.checks.name_tensors(self.file, dict(zip(names, all_tensors)), input_count)
-            with TorchGuard(poison_scratch, zero_tensor, "cpu"), explain_errors(self.file):
+            self.checks.start_call(self.file, dict(zip(names, all_tensors)), input_count)
+            with TorchGuard(poison_scratch, zero_tensor, "cpu", copy_tensor), explain_errors(self.file):
                 self.entry(*values)
+            refuse_other_launches(recorded_launches, self.checks.launches)
             for array, copy, tensor in zip(arguments.inputs, values, tensors):
                 if tensor_bytes(copy) != tensor_bytes(tensor):
                     raise CandidateError(
@@ -82,11 +86,13 @@ def patch_launches(checks: MemoryChecks) -> None:
         prepared.add(id(function.__globals__))
         return patch_language(function)
 
-    def execute_unguarded(executor: object, *args: object, **kwargs: object) -> object:
+    def execute_unguarded(executor: Any, *args: object, **kwargs: object) -> object:
         prepared.clear()
         with torch.utils._python_dispatch._disable_current_modes():  # the interpreter's own tensor operations are allowed
             checks.start_launch([*args, *kwargs.values()])
-            return execute(executor, *args, **kwargs)
+            result = execute(executor, *args, **kwargs)
+        checks.launches.append((executor.fn.__name__, tuple(interpreter.interpreter_builder.grid_dim)))
+        return result
 
     interpreter._patch_lang = patch_once
     interpreter.GridExecutor.__call__ = execute_unguarded
@@ -138,3 +144,8 @@ def poison_scratch(tensor: torch.Tensor, is_zero: bool) -> None:
 def zero_tensor(tensor: torch.Tensor) -> None:
     with torch.utils._python_dispatch._disable_current_modes():
         tensor.zero_()
+
+
+def copy_tensor(target: torch.Tensor, source: torch.Tensor) -> None:
+    with torch.utils._python_dispatch._disable_current_modes():
+        target.copy_(source)

@@ -14,7 +14,7 @@ from types import ModuleType
 VARIABLE = "TRITON_INTERPRET"
 EXTENSION = "triton._C"
 """The compiled extension, which a process can load only once; both copies use it."""
-PRELOADED = ("triton", "triton.language", "triton.runtime.interpreter", "triton.language.extra.libdevice")
+PRELOADED = ("triton", "triton.language", "triton.runtime.interpreter", "triton.language.extra.libdevice", "triton.experimental.gluon")
 copy: dict[str, ModuleType] = {}
 
 

@@ -160,6 +160,8 @@ class MemoryChecks:
         self.launch: LaunchMemory | None = None
         self.names: dict[int, tuple[str, bool]] = {}
         self.file = ""
+        self.launches: list[tuple[str, tuple[int, ...]]] = []
+        """The kernels and grids of this call so far."""
         self.load, self.store = InterpreterBuilder.create_masked_load, InterpreterBuilder.create_masked_store
         self.change, self.exchange = InterpreterBuilder.create_atomic_rmw, InterpreterBuilder.create_atomic_cas
         InterpreterBuilder.create_masked_load = lambda builder, *args, **options: self.check_load(builder, *args, **options)
@@ -167,9 +169,10 @@ class MemoryChecks:
         InterpreterBuilder.create_atomic_rmw = lambda builder, *args: self.check_atomic(builder, *args)
         InterpreterBuilder.create_atomic_cas = lambda builder, *args: self.check_compare(builder, *args)
 
-    def name_tensors(self, file: str, tensors: dict[str, torch.Tensor], input_count: int) -> None:
-        """Name the arguments of the launch function for messages; tensors without a name are scratch."""
+    def start_call(self, file: str, tensors: dict[str, torch.Tensor], input_count: int) -> None:
+        """Begin a call of the launch function with these arguments; tensors without a name are scratch."""
         self.file = file
+        self.launches = []
         self.names = {tensor.untyped_storage().data_ptr(): (name, i < input_count) for i, (name, tensor) in enumerate(tensors.items())}
 
     def start_launch(self, arguments: list[object]) -> None:

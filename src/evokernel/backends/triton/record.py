@@ -5,6 +5,7 @@ This process contains the candidate's Python code and no device. It writes data,
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -15,21 +16,20 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia import compiler as nvidia
-from triton.runtime import autotuner, driver
-from triton.runtime.cache import FileCacheManager
+from triton.runtime import autotuner, cache, driver
 from triton.runtime.jit import JITFunction
 
 from evokernel.backends.gpu.program import program_key
 from evokernel.backends.gpu.torch_guard import TorchGuard
+from evokernel.backends.triton.launch_check import RECORDING
 from evokernel.backends.triton.launch_function import DTYPES, FILE, load_launch_function
 from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError
 
-RECORDING = "traced.json"
 MAX_LAUNCHES, MAX_KERNELS = 10_000, 64
 
 
-class SingleFolderCache(FileCacheManager):  # type: ignore[misc]
+class SingleFolderCache(cache.FileCacheManager):  # type: ignore[misc]
     """Triton's cache without renaming, because a sandboxed process cannot move files between folders. No other process reads it."""
 
     def put(self, data: Any, filename: str, binary: bool = True) -> str:
@@ -103,6 +103,9 @@ class LaunchRecord:
             raise CandidateError("unsupported", "the launch function can zero only contiguous tensors; zero this view in a kernel")
         number, offset = self.locate_tensor(tensor)
         self.steps.append(["fill", number, offset, 0, tensor.numel() * tensor.element_size()])
+
+    def add_copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        self.steps.append(["copy", *self.locate_tensor(target), *self.locate_tensor(source), source.numel() * source.element_size()])
 
     def locate_tensor(self, tensor: torch.Tensor) -> tuple[int, int]:
         """Returns the tensor's number and the byte offset in it."""
@@ -218,6 +221,8 @@ def load_triton(capability: int) -> None:
     getattr(tool, "version", None)
     nvidia.get_ptxas = lambda *_: tool
     nvidia.get_ptxas_version = lambda *_: version
+    cache.triton_key = lambda: triton.__version__  # a hash of all of Triton's files: no other process reads this cache
+    importlib.import_module("triton.experimental.gluon")  # else Triton loads it at the first launch of every candidate
     with TorchGuard(lambda *_: None, lambda *_: None, "meta"):  # PyTorch loads many modules at the first use of meta tensors
         tensor = torch.zeros(4, 4, device="meta")
         torch.empty_like(tensor).view(-1)[2:].zero_()
@@ -233,10 +238,10 @@ def record_launches(candidate: Path, calls: Mapping[str, CallShape], into: Path)
         entry = load_launch_function(candidate / FILE)
         for call in calls.values():
             recorder.tape = record = LaunchRecord(call)
-            with TorchGuard(record.add_scratch, record.add_fill, "meta"):
+            with TorchGuard(record.add_scratch, record.add_fill, "meta", record.add_copy):
                 entry(*record.call_arguments())
             recorder.tape = None
-            if not any(step[0] != "fill" for step in record.steps):
+            if not any(step[0] in ("launch", "choice") for step in record.steps):
                 raise CandidateError("no_code", "`kernel` launches no kernel; launch a @triton.jit function with name[grid](...)")
             tensors = [(dtype, shape) for _, dtype, shape in (*call.inputs, *call.outputs)]
             call_key = program_key(tensors, [(kind, value) for _, kind, value in call.scalars])

@@ -39,8 +39,10 @@ void multiply(unsigned char* const* arguments, QuantMode_t quant) {
   auto leftL1 = a1.Get<T>(), rightL1 = b1.Get<T>(), left = a2.Get<T>(), right = b2.Get<T>();
   auto sums = co1.Get<S>();
 
-  InitConstValue(leftL1, InitConstValueParams<T>(1, uint16_t(m16 * k16 * sizeof(T) / 32), 0, T(0)));
-  InitConstValue(rightL1, InitConstValueParams<T>(1, uint16_t(k16 * (n16 + STRIP) * sizeof(T) / 32), 0, T(0)));
+  if (sizes.mode < 5) {  // otherwise the rest of the last fractals stays uninitialized
+    InitConstValue(leftL1, InitConstValueParams<T>(1, uint16_t(m16 * k16 * sizeof(T) / 32), 0, T(0)));
+    InitConstValue(rightL1, InitConstValueParams<T>(1, uint16_t(k16 * (n16 + STRIP) * sizeof(T) / 32), 0, T(0)));
+  }
   DataCopy(leftL1, a, Nd2NzParams(1, m, k, 0, k, m16, 1, 0));
   DataCopy(rightL1, b, Nd2NzParams(1, k, n, 0, n, k16, 1, 0));
   if (sizes.mode != 1) {  // 1: forget that L1 must be full before it is read
@@ -61,7 +63,7 @@ void multiply(unsigned char* const* arguments, QuantMode_t quant) {
   SetFlag<HardEvent::MTE1_M>(0);
   WaitFlag<HardEvent::MTE1_M>(0);
   MmadParams product;
-  product.m = m;
+  product.m = sizes.mode == 6 ? m16 : m;  // 6: multiply rows that were never filled
   product.n = n;
   product.k = k;
   TBuf<TPosition::C1> c1;

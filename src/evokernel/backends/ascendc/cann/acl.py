@@ -17,6 +17,7 @@ from evokernel.core.errors import CandidateError, InfraError
 
 DTYPES = {
     **{"float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "int16": 6, "int64": 9, "float64": 11, "bool": 12},
+    "complex64": 16,
     "bfloat16": 27,
 }
 ND = 2

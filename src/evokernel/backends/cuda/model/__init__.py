@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evokernel.backends.gpu.model_facts import CLASS as CLASS
+
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate
 
-FILE, CLASS = "kernel.py", "ModelNew"
+FILE = "kernel.py"
 ORDER, COLLECTED = "order.json", "found.json"
 """The verifier's description of task and device; and the collected extensions of a model's file."""
 EXTENSIONS, TENSOR_LIBRARY = "extensions.json", "tensor_library.so"

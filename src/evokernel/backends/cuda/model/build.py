@@ -17,12 +17,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evokernel.backends.cuda.build import NOMINAL, PTXAS, build_recording_runtime, normalize_messages, toolkit_folder
+from evokernel.backends.cuda.build import PTXAS, build_recording_runtime, normalize_messages, toolkit_folder
 from evokernel.backends.cuda.model import CLASS, COLLECTED, EXTENSIONS, FILE, ORDER, TENSOR_LIBRARY
+from evokernel.backends.cuda.model.compile_cache import CompileStep, ObjectCache
 from evokernel.backends.cuda.record import DEVICE_FILE, RECORDER
+from evokernel.backends.gpu.model_facts import NOMINAL
 from evokernel.backends.native import toolchain
 from evokernel.backends.native.diagnostics import raise_for_failed_compile
-from evokernel.backends.native.toolchain import CompilerRun, cache_key, compiler_version_text, run_compiler
+from evokernel.backends.native.toolchain import CompilerRun, cache_key, compiler_version_text, precompiled, run_compiler
 from evokernel.core import paths
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Task
@@ -57,6 +59,8 @@ DEVICE = (
 LIBRARY_HEADER = re.compile(r"(?:cublas|cudnn|cusparse|cusolver|cufft|curand|nccl|cutlass)\w*[./]")
 NO_HEADER = re.compile(r"fatal error: ([^\s:]+): No such file")
 BINDS = "-DEVOKERNEL_BINDS"
+BASE_HEADER = "#include <torch/extension.h>\n"
+"""Header that is precompiled for the bindings, once per machine and version of PyTorch."""
 
 
 class ExtensionTools(NamedTuple):
@@ -159,26 +163,45 @@ def compile_with_headers(tools: ExtensionTools, extension: Extension, number: in
     includes = [
         f"-I{path}" for path in [*headers, *torch_header_folders(), sysconfig.get_path("include"), toolkit_folder(tools.nvcc) / "include"]
     ]
-    options = [*includes, f"-DTORCH_EXTENSION_NAME={extension.name}", "-DTORCH_API_INCLUDE_EXTENSION_H"]
+    options = [*includes, "-DTORCH_API_INCLUDE_EXTENSION_H"]
+    named = f"-DTORCH_EXTENSION_NAME={extension.name}"
+    header_key, readable = header_versions(tools, headers), readable_folders(tools, headers)
+    bind_options = [*HOST, *options, BINDS]
     sources = {f"{extension.name}.cu": extension.cuda, f"{extension.name}.cpp": extension.cpp}
-    steps = [(tools.host, [*HOST, *options, BINDS, "-x", "c++"], binding_source(extension), f"bind{number}")]
+
+    def include_base() -> list[str]:
+        base = precompiled(tools.host, bind_options, BASE_HEADER, readable, header_key)
+        return ["-include", base] if base else []
+
+    steps = [CompileStep(tools.host, [*bind_options, named, "-x", "c++"], binding_source(extension), f"bind{number}", include_base)]
     if extension.cuda.strip():
         flags = [flag for flag in extension.flags if FLAG.fullmatch(flag)]
         binds = [BINDS] if "pybind" in extension.cuda.lower() else []
         text = f'#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n#line 1 "{extension.name}.cu"\n{extension.cuda}\n'
-        steps.append((tools.nvcc, [*DEVICE, *flags, f"-arch={tools.architecture}", *options, *binds, "-x", "cu"], text, f"device{number}"))
+        architecture = f"-gencode=arch=compute_{tools.architecture.removeprefix('sm_')},code={tools.architecture}"  # without PTX
+        device_options = [*DEVICE, *flags, architecture, *options, named, *binds, "-x", "cu"]
+        steps.append(CompileStep(tools.nvcc, device_options, text, f"device{number}"))
 
-    def run(step: tuple[str, list[str], str, str]) -> None:
-        program, given, text, name = step
-        (workdir / f"{name}.src").write_text(text)
-        arguments = [*given, "-c", f"{name}.src", "-o", f"{name}.o"]
-        done = run_compiler(program, arguments, workdir, min(tools.timeout_s, SLOWEST_S), readable_folders(tools, headers))
-        raise_for_failed_build(done._replace(text=normalize_messages(done.text)), workdir / f"{name}.o", sources, tools.timeout_s)
+    def run(step: CompileStep) -> None:
+        done = ObjectCache().compile(step, workdir, header_key, min(tools.timeout_s, SLOWEST_S), readable)
+        raise_for_failed_build(done._replace(text=normalize_messages(done.text)), workdir / f"{step.name}.o", sources, tools.timeout_s)
 
     with ThreadPoolExecutor(len(steps)) as pool:
         list(pool.map(run, steps))
-    objects = [f"{name}.o" for *_, name in steps]
+    objects = [f"{step.name}.o" for step in steps]
     link_extension(tools, [*objects, "-L.", f"-l:{RECORDER}"], f"{extension.name}.so", workdir)
+
+
+@lru_cache
+def hash_headers(headers: tuple[Path, ...]) -> str:
+    """Returns a hash of our headers."""
+    return cache_key(*(path.read_text() for folder in headers for path in sorted(folder.rglob("*.h"))))
+
+
+def header_versions(tools: ExtensionTools, headers: Sequence[Path]) -> str:
+    """Returns what decides the contents of all headers: versions of PyTorch, Python and the toolkit, and our own headers."""
+    compilers = compiler_version_text(tools.host), compiler_version_text(tools.nvcc)
+    return cache_key(metadata.version("torch"), sysconfig.get_python_version(), *compilers, hash_headers(tuple(headers)))
 
 
 def binding_source(extension: Extension) -> str:

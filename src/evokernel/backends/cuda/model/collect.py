@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from evokernel.backends.cuda.model import COLLECTED, FILE, ORDER
-from evokernel.backends.cuda.model.host import fake_cuda_environment, load_model_class
+from evokernel.backends.gpu.model_environment import fake_cuda_environment, load_model_class
 from evokernel.core.errors import CandidateError
 
 

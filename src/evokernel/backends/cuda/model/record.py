@@ -9,18 +9,19 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from evokernel.backends.cuda.model import EXTENSIONS, FILE, ORDER
-from evokernel.backends.cuda.model.host import fake_cuda_environment, load_model_class
 from evokernel.backends.cuda.model.tensors import DeviceCallbacks, DispatchGuard, TensorFactory
 from evokernel.backends.cuda.record import APART, FIRST, RecordingRuntime, explain_load_error, fake_addresses, program_key_of
+from evokernel.backends.gpu.model_environment import fake_cuda_environment, load_model_class
 from evokernel.backends.gpu.program import WORD, Copy, Launch, Program, Step, renumber_tensors, tensors_of_step
 from evokernel.core.backend import CallShape
 from evokernel.core.errors import CandidateError
 from evokernel.reference.module import Reference, Sample, SeededRandom, flatten_value, module_tensors
+from evokernel.reference.solution_binding import ReferenceTensor, as_python_number, bind_tensors, substitute_arguments
 
 SEED = 0x5EED
 MOST_BYTES = 1 << 20
@@ -102,19 +103,10 @@ class ModelRecorder:
             ReferenceTensor(name, tensor, substitute)
             for (name, tensor), substitute in zip(module_tensors(sample.module), there, strict=True)
         ]
-        taken: set[str] = set()
-        for prefix, part in model.named_modules():
-            for store in (part._parameters, part._buffers, vars(part)):
-                for key, value in list(store.items()):
-                    if isinstance(value, torch.Tensor):
-                        store[key] = self.adopt_tensor(f"{prefix}.{key}".lstrip("."), value, known, taken)
+        bind_tensors(model, known, self.adopt_own)
 
-    def adopt_tensor(self, name: str, value: torch.Tensor, known: Sequence[ReferenceTensor], taken: set[str]) -> torch.Tensor:
-        if found := match_reference_tensor(name, value, [one for one in known if one.name not in taken]) or match_reference_tensor(
-            name, value, known
-        ):
-            taken.add(found.name)
-            return found.substitute
+    def adopt_own(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """Returns the substitute of a tensor that is not the reference's."""
         if value.is_cuda:
             return value
         flat = value.detach().contiguous()
@@ -152,26 +144,6 @@ class ModelRecorder:
                 )
 
 
-class ReferenceTensor(NamedTuple):
-    """A tensor of the reference and its substitute."""
-
-    name: str
-    tensor: torch.Tensor
-    substitute: torch.Tensor
-
-
-def match_reference_tensor(name: str, value: torch.Tensor, known: Sequence[ReferenceTensor]) -> ReferenceTensor | None:
-    """Finds the reference tensor that matches a model's tensor: by full name, else by last name or values, or best of both."""
-
-    def likeness(one: ReferenceTensor) -> tuple[bool, int]:
-        is_named_so = one.name.rpartition(".")[2] == name.rpartition(".")[2]
-        return one.name == name, 2 * (not value.is_cuda and torch.equal(one.tensor, value)) + is_named_so
-
-    alike = [one for one in known if one.tensor.shape == value.shape and one.tensor.dtype == value.dtype]
-    best = max(alike, key=likeness, default=None)
-    return best if best and any(likeness(best)) else None
-
-
 def import_extension(name: str, path: Path) -> Any:
     """Imports an extension so that its CUDA runtime calls reach the recorder, whatever PyTorch has loaded."""
     before = sys.getdlopenflags()
@@ -196,22 +168,6 @@ def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
         found.append(step)
         step *= max(extent, 1)
     return tuple(reversed(found))
-
-
-def substitute_arguments(value: Any, given: Mapping[int, torch.Tensor], numbers: Iterator[float]) -> Any:
-    """Replaces tensors in nested arguments by their substitutes, and numbers by those of this size, in order."""
-    if isinstance(value, torch.Tensor):
-        return given[id(value)]
-    if isinstance(value, bool | int | float):
-        return next(numbers)
-    if isinstance(value, Mapping):
-        return {key: substitute_arguments(item, given, numbers) for key, item in value.items()}
-    return type(value)(substitute_arguments(item, given, numbers) for item in value) if isinstance(value, list | tuple) else value
-
-
-def as_python_number(kind: str, value: float) -> float:
-    """Converts a scalar to its Python type."""
-    return bool(value) if kind == "bool" else int(value) if kind == "int" else value
 
 
 def constant_address(number: int) -> int:

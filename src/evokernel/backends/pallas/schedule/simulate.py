@@ -6,14 +6,17 @@ import time
 from typing import NamedTuple
 
 from evokernel.backends.pallas.chips import Chip
-from evokernel.backends.pallas.schedule.blocks import UNKNOWN_TARGET, ExecutableCode, compile_blocks, find_block_leaders
+from evokernel.backends.pallas.schedule.blocks import UNKNOWN_TARGET, Block, ExecutableCode, compile_blocks, find_block_leaders
 from evokernel.backends.pallas.schedule.bundles import Program
 from evokernel.backends.pallas.schedule.machine import WORD_MASK, Machine, TooManyTransfers
 from evokernel.backends.pallas.schedule.scalar_translator import ScalarTranslator
 from evokernel.backends.pallas.schedule.stalls import compute_stalls
+from evokernel.backends.pallas.schedule.steady_loop import skip_steady_iterations
 
-MAX_BLOCKS = 20_000_000
-CHECK_EVERY = 0x3FF
+MAX_BLOCKS = 500_000_000
+"""Executed and skipped ones: some minutes on a chip."""
+MIN_PAUSE, MAX_PAUSE = 32, 4096
+"""Blocks that are executed before the next search for a steady state: more after each search in vain."""
 GUESSES = (0, 1 << 30, WORD_MASK - (1 << 30))
 """Values that replace unknown words: zero, a large number, a negative number."""
 DECIDED_BY_DATA = "decided by data"
@@ -115,23 +118,55 @@ def execute_once(prepared: PreparedProgram, chip: Chip, deadline: float, backgro
     )
 
 
-def run_blocks(prepared: PreparedProgram, machine: Machine, deadline: float) -> tuple[list[int], str]:
-    """Executes blocks until the program ends. Returns how often each exit was taken, and the reason if the execution stopped early."""
-    exits, blocks = prepared.code
-    hits = [0] * len(exits)
-    successors = [blocks.get(block_exit.target) for block_exit in exits]
-    block, steps = blocks[0], 0
-    registers, predicates, smem = machine.registers, machine.predicates, machine.smem
-    try:
-        while True:
+class BlockRunner:
+    """Executes the blocks of a program."""
+
+    def __init__(self, prepared: PreparedProgram, machine: Machine) -> None:
+        self.exits, blocks = prepared.code
+        self.machine = machine
+        self.hits = [0] * len(self.exits)
+        self.successors = [blocks.get(block_exit.target) for block_exit in self.exits]
+        self.block: Block | None = blocks[0]
+        self.last_exit = 0
+
+    def step(self) -> int:
+        """Execute one block, and return the exit that it took."""
+        machine = self.machine
+        assert self.block is not None
+        self.last_exit = exit_index = self.block(machine, machine.registers, machine.predicates, machine.smem)
+        self.hits[exit_index] += 1
+        self.block = self.successors[exit_index]
+        return exit_index
+
+    def run(self, count: int) -> None:
+        """Execute so many blocks, or up to the end of the program."""
+        machine, hits, successors, block = self.machine, self.hits, self.successors, self.block
+        registers, predicates, smem = machine.registers, machine.predicates, machine.smem
+        for _ in range(count):
+            assert block is not None
             exit_index = block(machine, registers, predicates, smem)
             hits[exit_index] += 1
-            successor = successors[exit_index]
-            if successor is None:
-                return hits, "a branch leads to a region that is missing in the dump" if exits[exit_index].target == UNKNOWN_TARGET else ""
-            block = successor
-            steps += 1
-            if not steps & CHECK_EVERY and (steps > MAX_BLOCKS or time.thread_time() > deadline):
-                return hits, "the simulation exceeded its time limit"
+            block = successors[exit_index]
+            if block is None:
+                self.last_exit = exit_index
+                break
+        self.block = block
+
+
+def run_blocks(prepared: PreparedProgram, machine: Machine, deadline: float) -> tuple[list[int], str]:
+    """Executes blocks until the program ends. Returns how often each exit was taken, and the reason if the execution stopped early."""
+    runner, steps, pause = BlockRunner(prepared, machine), 0, MIN_PAUSE
+    try:
+        while steps <= MAX_BLOCKS and time.thread_time() <= deadline:
+            runner.run(pause)
+            steps += pause
+            if runner.block is not None:
+                skipped = skip_steady_iterations(runner)
+                steps += skipped
+                pause = MIN_PAUSE if skipped > MIN_PAUSE else min(2 * pause, MAX_PAUSE)
+            if runner.block is None:
+                is_missing = runner.exits[runner.last_exit].target == UNKNOWN_TARGET
+                return runner.hits, "a branch leads to a region that is missing in the dump" if is_missing else ""
     except TooManyTransfers:
-        return hits, "the program has too many transfers in flight"
+        return runner.hits, "the program has too many transfers in flight"
+    return runner.hits, "the simulation exceeded its time limit"

@@ -15,12 +15,12 @@ namespace simulator {
 namespace {
 
 const ge::DataType TYPES[] = {ge::DT_BOOL,  ge::DT_UINT8,   ge::DT_INT8, ge::DT_INT16, ge::DT_INT32,
-                              ge::DT_INT64, ge::DT_FLOAT16, ge::DT_BF16, ge::DT_FLOAT, ge::DT_DOUBLE};
+                              ge::DT_INT64, ge::DT_FLOAT16, ge::DT_BF16, ge::DT_FLOAT, ge::DT_DOUBLE, ge::DT_COMPLEX64};
 
 const std::pair<ge::DataType, at::ScalarType> SCALAR_TYPES[] = {
     {ge::DT_BOOL, at::kBool},   {ge::DT_UINT8, at::kByte},   {ge::DT_INT8, at::kChar},     {ge::DT_INT16, at::kShort},
     {ge::DT_INT32, at::kInt},   {ge::DT_INT64, at::kLong},   {ge::DT_FLOAT16, at::kHalf},  {ge::DT_BF16, at::kBFloat16},
-    {ge::DT_FLOAT, at::kFloat}, {ge::DT_DOUBLE, at::kDouble}};
+    {ge::DT_FLOAT, at::kFloat}, {ge::DT_DOUBLE, at::kDouble}, {ge::DT_COMPLEX64, at::kComplexFloat}};
 
 at::ScalarType scalarType(ge::DataType type) {
   for (const auto& pair : SCALAR_TYPES) {

@@ -6,7 +6,7 @@ extern "C" {
 
 struct SimulatorArgument {
   int32_t kind;   // 0 absent, 1 tensor, 2 int, 3 float, 4 bool, 5 list of ints, 6 text, 7 list of tensors, 8 list of floats
-  int32_t dtype;  // bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64
+  int32_t dtype;  // bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64
   int32_t rank;   // of the tensor
   int32_t flags;  // of a tensor: 1 for a copy that the call may change, 2 for a tensor on the host
   int64_t dims[8];

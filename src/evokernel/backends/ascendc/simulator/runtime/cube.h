@@ -2,6 +2,7 @@
 // L0B likewise with transposed fractals (nZ), L0C in strips of 16 columns (NZ).
 #pragma once
 #include "cube_types.h"
+#include "doubt.h"
 #include "matrices.h"
 #include "queues.h"
 
@@ -84,10 +85,12 @@ inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
   for (int64_t i = 0; i < by.repeatTimes; i++) {
     auto from = shifted(src, (int64_t(by.startIndex) + direction * i * by.srcStride) * FRACTAL);
     auto to = shifted(dst, i * (int64_t(by.dstGap) + 1) * FRACTAL);
-    source(MTE1, from, FRACTAL, what);
+    bool isTurned = by.ifTranspose && sizeof(T) == 2;
+    bool inDoubt = Doubt().finds(MTE1, from, FRACTAL, what, BLOCK);  // rows behind the end of a matrix, which Mmad leaves out
     target(MTE1, to, FRACTAL, what, FRACTAL);
+    if (inDoubt) copyFractal(reinterpret_cast<T*>(core->known + to.address), reinterpret_cast<const T*>(core->known + from.address), isTurned);
     if (isDry()) continue;
-    copyFractal(to.data(), from.data(), by.ifTranspose && sizeof(T) == 2);
+    copyFractal(to.data(), from.data(), isTurned);
   }
 }
 template <typename T>

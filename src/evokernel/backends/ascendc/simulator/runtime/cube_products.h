@@ -20,6 +20,15 @@ template <typename T, typename U, typename S> constexpr bool multipliable() {
   return std::is_same<T, float>::value && std::is_same<U, S>::value && (Kind<U>::floats || Kind<U>::bf16);
 }
 
+// A factor of Mmad. Only the elements that are multiplied must be initialized, not the rest of their fractals.
+template <typename T, typename At>
+inline void factorOperand(const AscendC::LocalTensor<T>& tensor, uint64_t bytes, const At& at, int64_t rows, int64_t columns, const char* what) {
+  if (!Doubt().finds(M, tensor, bytes, what, FRACTAL)) return;
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++)
+      if (!isKnown(tensor, uint64_t(at.at(i, j)))) return source(M, tensor, bytes, what, FRACTAL);
+}
+
 template <typename T, typename U, typename S>
 inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& left, const AscendC::LocalTensor<S>& right,
                         const T* bias, bool fromZero, const AscendC::MmadParams& by) {
@@ -34,8 +43,8 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
   double rate = chip().macs(sizeof(U));
   core->issue(M, 16 + double(rows) * double(columns) * double(depth) / rate, 16);
   core->counts.macs += uint64_t(by.m) * by.n * by.k;
-  source(M, left, uint64_t(single ? by.k : rows * depth) * sizeof(U), what, FRACTAL);
-  source(M, right, uint64_t(columns * roundUp(by.k, STRIP)) * sizeof(S), what, FRACTAL);
+  factorOperand(left, uint64_t(single ? by.k : rows * depth) * sizeof(U), LeftAt{depth / STRIP, STRIP, single}, by.m, by.k, what);
+  factorOperand(right, uint64_t(columns * roundUp(by.k, STRIP)) * sizeof(S), RightAt{columns / 16, STRIP}, by.k, by.n, what);
   uint64_t resultBytes = uint64_t(rows * columns) * sizeof(T);
   if (!fromZero && !bias) source(M, dst, resultBytes, what, 64);
   target(M, dst, resultBytes, what, 64);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -76,6 +77,8 @@ void clearViolations() {
   notes().clear();
 }
 
+bool isEnding() { return std::uncaught_exceptions() > 0; }
+
 void endRun(const char* code, const char* format, ...) {
   va_list given;
   va_start(given, format);
@@ -85,7 +88,7 @@ void endRun(const char* code, const char* format, ...) {
 }
 
 void reportViolation(const char* code, const char* format, ...) {
-  if (level == FAST) return;
+  if (level == FAST || isEnding()) return;
   auto here = std::make_pair(static_cast<const void*>(__builtin_return_address(0)), code);
   if (level == HARDWARE && seen.count(here)) {
     notes()[seen[here]].count++;

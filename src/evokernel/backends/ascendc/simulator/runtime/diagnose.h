@@ -26,6 +26,9 @@ extern Level level;
 // strict: ends the run; hardware: notes the violation once per code and place and continues as the hardware would; fast: does nothing.
 void reportViolation(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
 
+// Whether a violation is ending the run: destructors of the kernel are executed, and their own violations follow from the first.
+bool isEnding();
+
 // Violates no rule, but is useful to know: noted once per code at every level.
 void addNote(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3), cold, noinline));
 

@@ -41,6 +41,9 @@ class Doubt {
   template <typename T> bool finds(const AscendC::LocalTensor<T>& tensor, uint64_t bytes, const char* what) {
     return asks([&] { simulator::source(V, tensor, bytes, what); }, tensor);
   }
+  template <typename T> bool finds(int pipe, const AscendC::LocalTensor<T>& tensor, uint64_t bytes, const char* what, uint32_t alignment) {
+    return asks([&] { simulator::source(pipe, tensor, bytes, what, alignment); }, tensor);
+  }
   void mark(uint64_t count, uint64_t index) {
     marks.resize(count);
     marks[index] = 1;

@@ -303,8 +303,7 @@ inline void beforeBuffers() {
 inline void registerMatmul() {}
 template <class Object> inline void registerMatmul(Object&) {}
 template <class Object, class Next, class... Rest> inline void registerMatmul(Object& object, Next&& next, Rest&&... rest) {
-  using Given = std::decay_t<Next>;
-  if constexpr (std::is_pointer<Given>::value || std::is_null_pointer<Given>::value) {
+  if constexpr (std::is_convertible<Next, const void*>::value) {  // also `const TCubeTiling* __restrict`
     object.Init(next);
     registerMatmul(std::forward<Rest>(rest)...);
   } else {

@@ -69,6 +69,7 @@ inline void setFlag(int from, int to, int id, const char* what) {
 }
 inline void waitFlag(int from, int to, int id, const char* what) {
   Event& event = flagOf(from, to, id, what);
+  if (!event.set && isEnding()) return;
   if (!event.set) endRun("E-EVENT-WAIT", "%s: the flag PIPE_%s to PIPE_%s, ID %d, is not set: the pipe waits forever", what, pipeName(from), pipeName(to), id);
   core->wait(event, to, isBackwards(from, to));
   event.set = false;

@@ -33,6 +33,7 @@ c10::ScalarType scalarType(ge::DataType type) {
     case ge::DT_BF16: return c10::kBFloat16;
     case ge::DT_FLOAT: return c10::kFloat;
     case ge::DT_DOUBLE: return c10::kDouble;
+    case ge::DT_COMPLEX64: return c10::kComplexFloat;
     default: return c10::kBool;
   }
 }
@@ -66,6 +67,7 @@ double load(const char* at, c10::ScalarType type) {
     case c10::kBFloat16: return static_cast<float>(*reinterpret_cast<const bfloat16_t*>(at));
     case c10::kFloat: return *reinterpret_cast<const float*>(at);
     case c10::kDouble: return *reinterpret_cast<const double*>(at);
+    case c10::kComplexFloat: return *reinterpret_cast<const float*>(at);  // the real part, as PyTorch converts
     default: return *reinterpret_cast<const bool*>(at);
   }
 }
@@ -81,6 +83,10 @@ void store(char* at, c10::ScalarType type, double value) {
     case c10::kBFloat16: *reinterpret_cast<bfloat16_t*>(at) = bfloat16_t(static_cast<float>(value)); break;
     case c10::kFloat: *reinterpret_cast<float*>(at) = static_cast<float>(value); break;
     case c10::kDouble: *reinterpret_cast<double*>(at) = value; break;
+    case c10::kComplexFloat:
+      reinterpret_cast<float*>(at)[0] = static_cast<float>(value);
+      reinterpret_cast<float*>(at)[1] = 0;
+      break;
     default: *reinterpret_cast<bool*>(at) = value != 0;
   }
 }

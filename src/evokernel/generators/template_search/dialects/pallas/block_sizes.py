@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil, prod
 
 from evokernel.generators.template_search.decisions import Choice, Decision
-from evokernel.generators.template_search.dialects.pallas.fused import (
+from evokernel.generators.template_search.dialects.pallas.row_program import (
     BLOCK_BYTES,
     FLOAT_BYTES,
     LANES,
@@ -282,9 +282,9 @@ def fit_fused_rows(pattern: KernelPattern, options: Sequence[str], choice: Choic
 
 
 def fit_fused_precision(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """All bits if sums are short or a softmax of a product amplifies its errors, otherwise three passes."""
+    """Six passes if sums are short or a softmax of a product amplifies its errors, otherwise three."""
     if any(n.args[0].shape[-1].value < LONG_SUM for n in pattern.main_nodes if n.op == "matmul"):
-        return "thirds"
+        return "highest"
     has_product: set[Node] = set()
     has_softmax = False
     exponentials: set[Node] = set()
@@ -294,7 +294,7 @@ def fit_fused_precision(pattern: KernelPattern, options: Sequence[str], choice: 
         if (node.op == "exp" and node in has_product) or any(arg in exponentials for arg in node.args):
             exponentials.add(node)
         has_softmax |= node.op == "reduce" and node in exponentials
-    return "thirds" if has_softmax else "split"
+    return "highest" if has_softmax else "split"
 
 
 def column_bytes(program: RowProgram) -> int:
@@ -316,7 +316,8 @@ def prefers_fused(pattern: KernelPattern) -> bool:
         return True
     if pattern.family == "map" and len(pattern.axes) > 1 and pattern.axes[-1].extent.value != pattern.root.shape[-1].value:
         return True
-    return pattern.family == "map" and program.rank - program.rows == 1 and is_better_turned(program)
+    is_batched_rows = program.rows > 1  # the templates of reductions exchange the axes of matrices only
+    return (pattern.family == "map" or is_batched_rows) and program.rank - program.rows == 1 and is_better_turned(program)
 
 
 RULES = {

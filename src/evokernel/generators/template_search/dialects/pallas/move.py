@@ -27,6 +27,8 @@ def move_expression(root: Node, names: list[str]) -> tuple[str, tuple[StageArgum
         shape = join_arguments("1" if n.is_one else f"n{i}" for i, n in enumerate(own))
         return f"jnp.broadcast_to({names[0]}.reshape({shape}), ({join_arguments(s.name for s in sizes)},))", sizes
     if root.op == "slice":
+        if not root.nums[1].is_one:
+            return f"every({names[0]}, {axis}, s0, n{axis}, s1)", (*sizes, *numbers)
         cut = f"slice(s0, s0 + (n{axis} - 1) * s1 + 1, s1)"
         return f"{names[0]}[{join_arguments(cut if i == axis else ':' for i in range(rank))}]", (*sizes, *numbers)
     raise UnsupportedPattern(f"{root.op} as a separate step")
@@ -43,7 +45,9 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     result = CopyResult(root)
     view = View("moved", (True, True), "")
     traits = {"plain"} if all(x.name.startswith("in_") for x in root.args) else set()
-    return PatternDescription(arguments, {"moved": text, "result": result, "view": view}, frozenset(traits))
+    is_strided = root.op == "slice" and not root.nums[1].is_one
+    variables = {"moved": text, "result": result, "view": view, "strided": is_strided}
+    return PatternDescription(arguments, variables, frozenset(traits))
 
 
 COPIED = one_of("through", "kernel")

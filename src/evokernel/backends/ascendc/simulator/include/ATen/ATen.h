@@ -69,7 +69,7 @@ class Tensor {
   bool is_cpu() const { return device_.is_cpu(); }
   bool is_cuda() const { return false; }
   bool is_floating_point() const { return isFloatingType(type_); }
-  bool is_complex() const { return false; }
+  bool is_complex() const { return isComplexType(type_); }
   bool requires_grad() const { return false; }
   bool is_same(const Tensor& other) const { return memory_ == other.memory_ && offset_ == other.offset_; }
   bool is_contiguous(MemoryFormat = MemoryFormat::Contiguous) const;

@@ -13,13 +13,13 @@
 namespace c10 {
 
 enum class DeviceType : int8_t { CPU = 0, CUDA = 1, PrivateUse1 = 20 };
-enum class ScalarType : int8_t { Byte = 0, Char, Short, Int, Long, Half, Float, Double, Bool = 11, BFloat16 = 15, Undefined = 18 };
+enum class ScalarType : int8_t { Byte = 0, Char, Short, Int, Long, Half, Float, Double, ComplexFloat = 9, Bool = 11, BFloat16 = 15, Undefined = 18 };
 enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 
 constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA, kPrivateUse1 = DeviceType::PrivateUse1;
 constexpr ScalarType kByte = ScalarType::Byte, kChar = ScalarType::Char, kShort = ScalarType::Short, kInt = ScalarType::Int,
                      kLong = ScalarType::Long, kHalf = ScalarType::Half, kFloat = ScalarType::Float, kDouble = ScalarType::Double,
-                     kBool = ScalarType::Bool, kBFloat16 = ScalarType::BFloat16;
+                     kBool = ScalarType::Bool, kBFloat16 = ScalarType::BFloat16, kComplexFloat = ScalarType::ComplexFloat;
 
 inline const char* toString(ScalarType type) {
   switch (type) {
@@ -31,6 +31,7 @@ inline const char* toString(ScalarType type) {
     case ScalarType::Half: return "Half";
     case ScalarType::Float: return "Float";
     case ScalarType::Double: return "Double";
+    case ScalarType::ComplexFloat: return "ComplexFloat";
     case ScalarType::Bool: return "Bool";
     case ScalarType::BFloat16: return "BFloat16";
     default: return "Undefined";
@@ -49,6 +50,7 @@ inline size_t elementSize(ScalarType type) {
       return 2;
     case ScalarType::Long:
     case ScalarType::Double:
+    case ScalarType::ComplexFloat:
       return 8;
     default:
       return 4;
@@ -58,7 +60,10 @@ inline size_t elementSize(ScalarType type) {
 inline bool isFloatingType(ScalarType type) {
   return type == kHalf || type == kFloat || type == kDouble || type == kBFloat16;
 }
-inline bool isIntegralType(ScalarType type, bool withBool = false) { return type == kBool ? withBool : !isFloatingType(type); }
+inline bool isComplexType(ScalarType type) { return type == kComplexFloat; }
+inline bool isIntegralType(ScalarType type, bool withBool = false) {
+  return type == kBool ? withBool : !isFloatingType(type) && !isComplexType(type);
+}
 
 class Device {
  public:

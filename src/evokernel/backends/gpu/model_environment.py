@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from evokernel.backends.cuda.model import CLASS
+from evokernel.backends.gpu.model_facts import CLASS
 from evokernel.backends.gpu.module_file import import_candidate
 from evokernel.core.errors import CandidateError
 
