@@ -61,6 +61,13 @@ VARIANTS = {
     "channels apart": ("x, w", "F.conv1d(x, w, padding=1, groups=6)", "torch.randn(2, 6, B), torch.randn(6, 1, 3)", {}),
     "long rows": ("x", "torch.softmax(x, -1)", "torch.randn(2, 70001)", {"tile": "fit"}),
     "cross entropy": ("x, y", "F.cross_entropy(x, y)", "torch.randn(A, B), torch.randint(0, B, (A,))", {"reduce": "halves"}),
+    "cross entropy of several rows at once": (
+        "x, y", "F.cross_entropy(x, y, ignore_index=-1)", "torch.randn(A, B), torch.randint(-1, B, (A,))", {"algorithm": "together"}),
+    "norm of several rows at once": (
+        "x, w", "F.layer_norm(x, w.shape, w)", "torch.randn(A, 70), torch.randn(70)", {"algorithm": "together", "tiles": "3"}),
+    "argmin of several rows at once": ("x", "x.argmin(1)", "torch.randn(A, B)", {"algorithm": "together"}),
+    "product of columns": (
+        "x, y, z", "F.gelu(x.T @ y) * z", "torch.randn(70, A), torch.randn(70, B), torch.randn(A, 1)", {"part": "32", "ksteps": "8"}),
 }  # fmt: skip
 UNSAFE = {
     "tail": ({"tail": "plain"}, "alignment"),
@@ -106,6 +113,31 @@ def test_sampled_decisions_are_rendered_and_read_back(name):
             ("kernel", dict(decisions.kernel)),
             *((family, dict(choice)) for family, choice in decisions.stages),
         )
+
+
+@pytest.mark.parametrize("name", ["gelu", "linear_gelu"])
+def test_activations_need_no_library_function(name):
+    space = build_search_space(STARTER[name], "ascendc")
+    code = space.render_kernel(DecisionSearch(space, OptionModel([]), Random(0), 1.0).complete(lambda group: SAFE))
+    assert "Exp(" in code
+    assert "Erf(" not in code
+    assert "Tanh(" not in code
+
+
+@pytest.mark.parametrize(("name", "symbol"), [("matmul", "MATMUL0_KSTEPS"), ("softmax", "ROW0_TILES"), ("argmax", "ARGREDUCE0_TILES")])
+def test_first_drafts_declare_tunables(name, symbol):
+    writer = TemplateSearch(backend="ascendc", tuning_trials=8)
+    reply = writer.write(State(task=STARTER[name]), Context(stage=Stage.DRAFT))
+    assert f"// tune: {symbol} = " in reply.candidate.code
+
+
+def test_product_without_epilogue_starts_the_cube_cores_alone():
+    plain, mixed = (build_search_space(STARTER[name], "ascendc") for name in ("matmul", "linear_gelu"))
+    texts = [
+        space.render_kernel(DecisionSearch(space, OptionModel([]), Random(0), 1.0).complete(lambda group: SAFE)) for space in (plain, mixed)
+    ]
+    assert "KERNEL_TYPE_AIC_ONLY" in texts[0]
+    assert "KERNEL_TYPE_MIX_AIC_1_2" in texts[1]
 
 
 @pytest.mark.parametrize("name", ["batch_norm", "kl_divergence", "masked_fill"])

@@ -6,10 +6,13 @@ from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import (
     ALGORITHM,
     ALGORITHM_LONG,
-    COMMON,
+    ALGORITHM_TOGETHER,
     PREFETCH,
+    ROW_COMMON,
     ROWS,
+    TILES,
     multiply_extents,
+    unless_together,
 )
 from evokernel.generators.template_search.dialects.loop_text import extent_arguments
 from evokernel.generators.template_search.graph import UnsupportedPattern
@@ -18,6 +21,8 @@ from evokernel.generators.template_search.patterns import KernelPattern
 
 MAX_ROW = 15000
 """Elements up to which a complete row fits into every buffer."""
+MAX_TOGETHER = 2048
+"""Elements up to which one instruction finds the best of all parts of 64 elements."""
 
 
 def describe(pattern: KernelPattern) -> PatternDescription:
@@ -33,16 +38,17 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         "rows": multiply_extents(range(last)), "last": last, "call": "ReduceMax" if is_max else "ReduceMin", "sign": ">" if is_max else "<",
         "start": "-INF" if is_max else "INF", "step": 2 if pattern.root.dtype == "int64" else 1,
     }  # fmt: skip
-    traits = {"long"} if max(pattern.axes[last].extent.values) > MAX_ROW else {"rows", "tiled"}
+    longest = max(pattern.axes[last].extent.values)
+    traits = {"long"} if longest > MAX_ROW else {"rows", "tiled"} | ({"together"} if longest <= MAX_TOGETHER else set())
     return PatternDescription((StageArgument("x0", x), *extent_arguments(pattern.axes)), variables, frozenset(traits))
 
 
 template = KernelTemplate(
     decisions=(
-        ALGORITHM, ALGORITHM_LONG, ROWS,
-        Decision("reduce", ("level", "scalar")),
+        ALGORITHM, ALGORITHM_TOGETHER, ALGORITHM_LONG, TILES, ROWS,
+        *unless_together(Decision("reduce", ("level", "scalar"))),
         Decision("index", ("bits", "value"), one_of("reduce", "level")),
-        *COMMON, PREFETCH,
+        *ROW_COMMON, PREFETCH,
     ),
     describe=describe,
 )  # fmt: skip

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision
-from evokernel.generators.template_search.dialects.ascendc.common_decisions import COMMON, PREFETCH, REDUCE, ROWS_ALWAYS, SPLIT
+from evokernel.generators.template_search.dialects.ascendc.common_decisions import (
+    PREFETCH,
+    REDUCE,
+    ROW_COMMON,
+    ROWS_ALWAYS,
+    SPLIT,
+    TILES,
+    unless_together,
+)
 from evokernel.generators.template_search.dialects.ascendc.emit import reduction_lines
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
@@ -11,6 +19,8 @@ from evokernel.generators.template_search.patterns import KernelPattern
 
 MAX_ROW = 11000
 """Classes up to which a complete row fits into every buffer."""
+MAX_TOGETHER, MAX_OWN, FEWEST_CORES = 2816, 1024, 40
+"""Classes up to which several rows fit, rows that a block can process together, and vector cores of the smallest chip."""
 
 
 def describe(pattern: KernelPattern) -> PatternDescription:
@@ -28,8 +38,20 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     }
     is_long = max(n.values) > MAX_ROW
     variables["long"] = is_long
-    return PatternDescription(arguments, variables, frozenset({"single", "reduce", *(() if is_long else ("rows", "tiled"))}))
+    traits = {"single", "reduce", *(() if is_long else ("rows", "tiled"))}
+    if max(n.values) <= MAX_TOGETHER and max(rows.values) <= MAX_OWN * FEWEST_CORES:
+        traits.add("together")
+    return PatternDescription(arguments, variables, frozenset(traits))
 
 
-template = KernelTemplate(decisions=(SPLIT, Decision("shift", ("max", "none")), REDUCE, ROWS_ALWAYS, *COMMON, PREFETCH), describe=describe)
-"""`shift`: whether the maximum of a row is subtracted before the exponential."""
+template = KernelTemplate(
+    decisions=(
+        Decision("algorithm", ("whole", "together"), trait="together"), TILES,
+        *unless_together(SPLIT, Decision("shift", ("max", "none")), REDUCE, ROWS_ALWAYS), *ROW_COMMON, PREFETCH,
+    ),
+    describe=describe,
+)  # fmt: skip
+"""`algorithm`: row by row, or several rows in each instruction.
+
+`shift`: whether the maximum of a row is subtracted before the exponential.
+"""

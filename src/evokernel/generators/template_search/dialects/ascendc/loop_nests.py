@@ -8,6 +8,7 @@ from functools import cached_property
 
 from evokernel.generators.template_search.decisions import Choice
 from evokernel.generators.template_search.dialects import TemplateChoice
+from evokernel.generators.template_search.dialects.ascendc.activation_forms import use_short_forms
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import multiply_extents, unravel_index
 from evokernel.generators.template_search.dialects.ascendc.emit import FOLDS, JOINS, LIBRARY, STARTS, Steps, StepValue, reduction_lines
 from evokernel.generators.template_search.dialects.ascendc.local_memory import BufferUse, Room, measure_room
@@ -235,6 +236,7 @@ def as_choice(d: TemplateChoice | Choice) -> Choice:
 
 def describe_nest(pattern: KernelPattern) -> PatternDescription:
     """Describes a pattern as a loop nest; raises UnsupportedPattern if it does not cover it."""
+    pattern = use_short_forms(pattern)
     if any(h.name not in FOLDS for h in pattern.main_nodes):
         raise UnsupportedPattern(f"a reduction by {pattern.main_nodes[0].name}")
     if pattern.main_nodes and not any(a.is_reduced for a in pattern.axes):

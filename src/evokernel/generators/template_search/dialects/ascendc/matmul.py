@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from evokernel.generators.template_search.decisions import Choice, Decision, one_of
 from evokernel.generators.template_search.dialects import TemplateChoice
+from evokernel.generators.template_search.dialects.ascendc.activation_forms import rewrite_tree
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import BANKS, DEPTH, MATHS, RELEASE, SHARE, STAGING, TAIL
 from evokernel.generators.template_search.dialects.ascendc.emit import LIBRARY, Steps, StepValue, reduction_lines
 from evokernel.generators.template_search.dialects.ascendc.local_memory import LIBRARY_RESERVE, UNIFIED_BUFFER
@@ -71,7 +72,7 @@ def describe_product(
 
     `by_rows` says for each factor whether it is stored row by row.
     """
-    after = pattern.epilogue
+    after = rewrite_tree(pattern.epilogue) if pattern.epilogue is not None else None
     free = name_free_numbers(after) if after is not None else {}
     reads = []
     for i, o in enumerate(pattern.operands):

@@ -180,10 +180,10 @@ class RowTiles:
         return any(n.op in LIBRARY or n.op == "pow" for n in walk(self.root))
 
     def room(self, steps: TileSteps) -> tuple[int, int]:
-        """Bytes of local memory for tiles, and bytes that each element of a tile takes."""
+        """Bytes of local memory for tiles, and bytes that each element of a tile takes without the buffer of reductions."""
         reserve = (SELECT_RESERVE if "bits" in steps.needs else 0) + (LIBRARY_RESERVE if self.has_library else 0)
         floats = 2 * len(self.tiles) + 2 * self.is_full + len(self.shared) + steps.temps
-        return UNIFIED_BUFFER - reserve - SMALL_BUFFERS, 4 * floats + 2 + len(steps.spreads) + ("bits" in steps.needs)
+        return UNIFIED_BUFFER - reserve - SMALL_BUFFERS, 4 * floats + len(steps.spreads) + ("bits" in steps.needs)
 
     def fits(self, length: int) -> bool:
         """Whether a tile has enough rows of this length."""
@@ -191,7 +191,7 @@ class RowTiles:
         chunks = -(-length // lanes)
         total, each = self.room(self.steps({}))
         rest = total - 4 * len(self.shared) * chunks * lanes
-        return min(255 // chunks, rest // (each * chunks * lanes)) >= FEWEST_ROWS
+        return min(255 // chunks, rest // ((each + (2 if lanes > 64 else 4)) * chunks * lanes)) >= FEWEST_ROWS
 
 
 def plan_row_tiles(
