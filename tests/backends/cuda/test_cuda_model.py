@@ -11,12 +11,12 @@ import torch
 from evokernel.app.kernel_files import detect_backend
 from evokernel.backends.cuda.build import find_nvcc
 from evokernel.backends.cuda.model import build as building
-from evokernel.backends.cuda.model import record
 from evokernel.backends.cuda.model.build import FLAG, build_model, parse_extension
 from evokernel.backends.cuda.record import RECORDER
 from evokernel.backends.gpu.program import Copy, Fill, Launch, parse_program, validate_program
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
+from evokernel.reference.solution_binding import ReferenceTensor, match_reference_tensor
 from evokernel.tasks.loader import load_tasks
 from evokernel.verify import verify
 
@@ -204,17 +204,17 @@ def test_constant_tensors_are_recorded_with_their_contents(recorded):
 def test_model_tensors_match_the_reference_by_name_or_value():
     ones, zeros, drawn = torch.ones(4), torch.zeros(4), torch.rand(4)
     held = {"bn.weight": ones, "bn.bias": zeros, "bn.running_mean": zeros, "bn.running_var": ones, "fc.weight": drawn}
-    known = [record.ReferenceTensor(name, tensor, tensor) for name, tensor in held.items()]
+    known = [ReferenceTensor(name, tensor, tensor) for name, tensor in held.items()]
 
     def named(name: str, tensor: torch.Tensor) -> str | None:
-        found = record.match_reference_tensor(name, tensor, known)
+        found = match_reference_tensor(name, tensor, known)
         return found and found.name
 
     assert [named(name.partition(".")[2], tensor) for name, tensor in held.items()] == [*list(held)[:4], "fc.weight"]
     assert named("fc.weight", ones) == "fc.weight", "its whole name, though it was drawn otherwise"
     assert named("w", drawn) == "fc.weight", "its values, though it has another name"
     assert named("scale", torch.full((4,), 2.0)) is named("weight", torch.ones(5)) is None
-    assert record.match_reference_tensor("weight", drawn + 1e-6, known[-1:]).name == "fc.weight", "almost its values"
+    assert match_reference_tensor("weight", drawn + 1e-6, known[-1:]).name == "fc.weight", "almost its values"
 
 
 def test_filling_and_copying_complete_tensors(recorded):

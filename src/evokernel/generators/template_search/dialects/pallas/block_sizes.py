@@ -39,6 +39,8 @@ def fit_option(stage: Stage, decision: Decision, choice: Choice) -> str:
     """The option of a decision that suits the stage at bench size, given earlier choices; empty if the sizes do not matter."""
     if decision.name == "through":
         return "kernel" if stage.out.is_output else "nothing"
+    if decision.name == "precision" and stage.pattern.family == "matmul" and not stage.out.is_output:
+        return "highest"  # a later stage may be a softmax, which amplifies errors
     rule = RULES.get((stage.pattern.family, decision.name))
     return rule(stage.pattern, decision.options, choice) if rule else ""
 
@@ -94,8 +96,9 @@ def fit_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> 
         rows, cols = rows * cols // int(choice["width"]), int(choice["width"])
     if choice.get("algorithm") == "chunks":
         cols = min(cols, 512)
-    if choice.get("cols", "all") not in ("all", ""):
-        cols = min(cols, int(choice["cols"]))
+    columns = choice.get("cols") or (fit_map_cols(pattern, options, choice) if pattern.family == "map" else "all")  # decided after the rows
+    if columns != "all":
+        cols = min(cols, int(columns))
     row_bytes = ceil(cols / SUBLANES) * SUBLANES * FLOAT_BYTES if choice.get("turn") == "yes" else padded_bytes(cols)
     return largest_option(options, count_rows(rows, row_bytes))
 
@@ -136,8 +139,9 @@ def fit_nest_lanes(pattern: KernelPattern, options: Sequence[str], choice: Choic
 
 
 def fit_chunk(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """The largest chunk."""
-    return largest_option(options, 2048)
+    """The largest chunk whose block is small enough; a block has no more rows than there are."""
+    rows = min(int(choice["rows"]), row_sizes(pattern)[0]) if choice.get("rows", "").isdigit() else 1
+    return largest_option(options, max(2048.0, BLOCK_BYTES / FLOAT_BYTES / max(rows, SUBLANES)))
 
 
 def product_sizes(pattern: KernelPattern) -> tuple[int, int, int]:

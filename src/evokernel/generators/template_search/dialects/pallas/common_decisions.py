@@ -60,7 +60,7 @@ PASSES = PRECISION._replace(options=("highest", "default"))
 """The same if three passes are not an advantage or not enough."""
 VIEW = Decision("view", ("rows", "nest"), trait="nest")
 """Reductions over rows, with axes moved and tensors broadcast outside the kernel, or over blocks with all loops."""
-ROW_CHUNK = Decision("chunk", ("128", "512", "2048"), lambda choice: not is_unchunked(choice) and is_row_view(choice))
+ROW_CHUNK = Decision("chunk", ("128", "512", "2048", "16384"), lambda choice: not is_unchunked(choice) and is_row_view(choice))
 NEST_CHUNK = Decision("chunk", ("8", "64", "512"), lambda choice: not is_unchunked(choice) and is_nest_view(choice), excluded_by="tail")
 TAIL_CHUNK = NEST_CHUNK._replace(options=("64", "512", "2048"), trait="tail", excluded_by="")
 """The same if the chunked axis is in lanes."""
