@@ -100,7 +100,7 @@ def test_equal_seed_state_and_context_give_equal_reply():
 
 @pytest.mark.slow
 def test_result_does_not_depend_on_python_hash_seed():
-    text = "from evokernel.core.records import *\n"
+    text = "from evokernel.core.records import *\nfrom evokernel.core.state import State\n"
     text += "from evokernel.generators.template_search import TemplateSearch\nfrom evokernel.tasks.loader import load_tasks\n"
     text += "task = load_tasks('starter/layernorm')[0]\n"
     text += "searches = [TemplateSearch('pallas', seed=s, prior='uniform') for s in range(8)]\n"
