@@ -31,6 +31,8 @@ LONG_SUM = 512
 """From this length on, the tolerance of a sum admits products of two parts."""
 TABLE_BYTES = 32 << 20
 """Largest table of a gather that VMEM holds."""
+PATCHES_BYTES = 8 << 20
+"""Largest patches of an image that one step of a convolution collects."""
 STEPS = 4
 """Grid steps that overlap copies with work."""
 
@@ -224,6 +226,13 @@ def fit_attention_batch(pattern: KernelPattern, options: Sequence[str], choice: 
     return largest_option(options, max(1.0, min(BLOCK_BYTES / scores, extent_of(q.shape[:-2]) / 2)))
 
 
+def fit_span(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Positions of a convolution in one step: all of them if the patches of an image are small enough."""
+    (main,) = pattern.main_nodes
+    patch_bytes = extent_of(pattern.tensors[1].shape[1:]) * FLOAT_BYTES
+    return "all" if patch_bytes * extent_of(main.shape[2:]) <= PATCHES_BYTES and "all" in options else largest_option(options, 2048)
+
+
 def fit_pool_algorithm(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
     """Images as they are stored, if several of them fit into VMEM."""
     return "strided" if "strided" in options and matrix_bytes(pattern.tensors[0].shape[-2:]) <= 2 * BLOCK_BYTES else "lanes"
@@ -337,7 +346,7 @@ RULES = {
     ("fused", "rows"): fit_fused_rows, ("fused", "turn"): fit_fused_turn,
     ("fused", "precision"): fit_fused_precision,
     **{(family, "turn"): fit_turn for family in ("row", "reduce", "argreduce", "crossentropy")},
-    ("pool", "algorithm"): fit_pool_algorithm, ("pool", "images"): fit_pool_images,
+    ("conv", "span"): fit_span, ("pool", "algorithm"): fit_pool_algorithm, ("pool", "images"): fit_pool_images,
     ("gather", "source"): fit_gather_source, ("gather", "lanes"): fit_gather_lanes, ("gather", "rows"): fit_gather_rows,
     ("attention", "rows"): fit_attention_rows, ("attention", "batch"): fit_attention_batch,
 }  # fmt: skip
