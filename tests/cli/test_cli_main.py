@@ -75,6 +75,14 @@ def test_wrong_usage_is_one_line_that_names_help(arguments: list[str], call: Cal
     assert "--help" in result.err
 
 
+@pytest.mark.parametrize("group", ["bench", "bundle", "model"])
+def test_group_without_a_subcommand_prints_its_help(group: str, call: Call) -> None:
+    result = call(group)
+    assert result.code == 2
+    assert f"Usage: evokernel {group}" in result.err
+    assert "\nCommands:\n" in result.err
+
+
 @pytest.mark.toolchain
 def test_closed_output_pipe_prints_no_error() -> None:
     reader, writer = os.pipe()

@@ -87,6 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(args=list(arguments) if arguments is not None else None, prog_name="evokernel", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.NoArgsIsHelpError as error:  # a group without a subcommand: its help, not an error in one line
+        click.echo(error.format_message(), err=True)
+        sys.exit(2)
     except click.UsageError as error:
         print_error(f"{error.format_message().rstrip('.')}; see '{error.ctx.command_path if error.ctx else 'evokernel'} --help'")
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""A wrong output in a few numbers, whoever compared it: how much is wrong, where, the first elements, and the likely cause."""
+"""A wrong output in a few numbers, for every comparison: how much is wrong, where, the first elements, and the likely cause."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class UsualOutputs(NamedTuple):
 
 
 class DeviceCheck:
-    """Runs the cases of one candidate. `report` is told whether the kernel or the reference runs, so that a time-out can be attributed."""
+    """Runs the cases of one candidate. It reports whether the kernel or the reference runs, so that a time-out can be attributed."""
 
     def __init__(
         self, task: Task, protocol: str, reference: DeviceReference, kernel: CheckedKernel, report: Callable[[str], None], limit_s: float

@@ -139,7 +139,7 @@ class BlockRunner:
         return exit_index
 
     def run(self, count: int) -> None:
-        """Execute so many blocks, or up to the end of the program."""
+        """Execute a number of blocks, or up to the end of the program."""
         machine, hits, successors, block = self.machine, self.hits, self.successors, self.block
         registers, predicates, smem = machine.registers, machine.predicates, machine.smem
         for _ in range(count):
