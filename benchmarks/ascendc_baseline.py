@@ -39,7 +39,7 @@ from evokernel.core.state import State
 from evokernel.executors.local import LocalExecutor
 from evokernel.reference.program import Step
 from evokernel.reference.program_cache import load_task_program
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 FORMER_CUBE_EFFICIENCY, BLOCK_SIDE = 0.9, 16
 

@@ -31,8 +31,8 @@ from evokernel.backends.ascendc.bindings import parse_bound_functions
 from evokernel.backends.ascendc.entry import TYPES
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Job, Outcome, Task
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 LEAST_ELEMENTS = 1000
 SKIPPED_IMPORTS = ("torch_npu", "kernel_gen_ops", "framework", "pandas")

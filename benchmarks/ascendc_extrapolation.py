@@ -85,7 +85,7 @@ def build_task(name: str, workdir: Path) -> dict[str, Any]:
     from evokernel.generators.template_search.option_model import OptionModel
     from evokernel.generators.template_search.search import DecisionSearch
     from evokernel.generators.template_search.search_space import build_search_space
-    from evokernel.tasks.loader import load_tasks
+    from evokernel.suites.loader import load_tasks
 
     task = load_tasks(f"starter/{name}")[0]
     space = build_search_space(task, "ascendc")

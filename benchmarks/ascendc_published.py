@@ -24,9 +24,9 @@ from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job, Task
 from evokernel.reference.measure import measure_shapes
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
-from evokernel.verify.shared_buffers import make_blank_array
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
+from evokernel.verifier.shared_buffers import make_blank_array
 
 BATCH = re.compile(r"^(batch_size|batch|N|B)(\s*=\s*)(\d+)", re.MULTILINE)
 LITERAL_BATCH = re.compile(r"(\bx\s*=\s*)(torch\.rand\w*\(\s*)(\d+)")

@@ -40,8 +40,8 @@ from silicon_records import (
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.numeric_contract import ToleranceRule
 from evokernel.core.records import Candidate, Job, Outcome
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import tolerance, verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import tolerance, verify
 
 RECORDED_RULE = ToleranceRule(atol=1e-4, rtol=1e-4, atol_unit=1.0)
 """The tolerance of the evaluations on silicon."""

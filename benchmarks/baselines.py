@@ -13,7 +13,7 @@ import time
 
 from evokernel.backends.pallas.baseline import SHIPPED_FILE, BaselineUnavailable, baseline_key, compute_baseline
 from evokernel.backends.pallas.chips import get_chip
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 BUDGET_S = 1800.0
 

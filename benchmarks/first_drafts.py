@@ -23,7 +23,7 @@ from evokernel.core.records import Context, Job, Outcome, Stage, Task
 from evokernel.core.state import State
 from evokernel.executors.local import LocalExecutor
 from evokernel.generators.template_search import TemplateSearch
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 POLL_S = 2.0
 

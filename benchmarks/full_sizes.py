@@ -41,7 +41,7 @@ from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.prior import get_prior
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import DecisionGroup, build_search_space
-from evokernel.tasks.loader import TaskFile, find_task_files
+from evokernel.suites.loader import TaskFile, find_task_files
 
 POLL_S, POLL_PAUSES = 0.3, 30
 """How often memory is read, and how many times longer than a reading the pause must be: the kernel walks all pages for it."""

@@ -19,9 +19,9 @@ from evokernel.backends.gpu import timing_client
 from evokernel.backends.gpu.latency import measure_on_device
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
-from evokernel.verify.evaluators import open_trial
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
+from evokernel.verifier.evaluators import open_trial
 
 HERE = Path(__file__).parent / "gpu"
 REPEATS, ATTEMPTS = 20, 12

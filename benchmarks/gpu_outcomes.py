@@ -21,8 +21,8 @@ from evokernel.app.selftest import load_cases, selftest_folder
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 SAMPLE, SELFTEST, PUBLISHED = "sample", "selftest", "published"
 

@@ -27,8 +27,8 @@ from typing import Any
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Job, Task
-from evokernel.tasks.loader import TaskFile, describe_task, find_task_files
-from evokernel.tasks.suite_paths import find_full_size
+from evokernel.suites.loader import TaskFile, describe_task, find_task_files
+from evokernel.suites.suite_paths import find_full_size
 
 HERE = Path(__file__).parent
 KINDS = ("own", "near", "wide", "shifted", "tiny")
@@ -227,7 +227,7 @@ def measure_gates(args: argparse.Namespace) -> None:
         gates = {gate["gate"]: round(gate["seconds"], 2) for gate in outcome_fields["gates"]}
         print(f"fresh process {number + 1}: {seconds:.1f} s {gates}", flush=True)
     from evokernel.core.plugins import make_plugin
-    from evokernel.verify import verify
+    from evokernel.verifier import verify
 
     task = describe_task(find_task_files("starter/softmax")[0])
     for backend, name in (("triton", "softmax.py"), ("cuda", "softmax.cu")):

@@ -24,7 +24,7 @@ from evokernel.engine.loop import Engine
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seed_cards import load_seed_cards
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 CODE = "".join(f"    out[i + {i}] = x[i + {i}] * scale[{i}] + shift[{i}];\n" for i in range(40))
 

@@ -25,8 +25,8 @@ from typing import Any
 
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 TABLE = Path(__file__).with_name("pallas_kernels.toml")
 HEADER = """import functools

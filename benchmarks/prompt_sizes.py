@@ -18,7 +18,7 @@ from evokernel.generators.prompting import PromptBuilder
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seed_cards import load_seed_cards
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 TASKS = ("level1/conv2d_square", "level2/linear_dropout_softmax", "attention/causal", "level1/softmax")
 MEMORY = (

@@ -16,8 +16,8 @@ from statistics import median
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Context, Job, Outcome, Stage, Task
 from evokernel.core.state import State
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 TASKS = ("softmax", "layernorm", "matmul", "sum_rows")
 PROTOCOLS = ("paper", "strict")

@@ -16,8 +16,8 @@ from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Context, Job, Outcome, Stage, Task
 from evokernel.core.state import State
 from evokernel.core.statistics import is_significant, quantile
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 
 def first_correct_draft(task: Task) -> Candidate:

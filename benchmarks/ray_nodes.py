@@ -17,7 +17,7 @@ from pathlib import Path
 
 import evokernel
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 START_S = 120
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # Ray reads it on import; its messages about dead nodes are long

@@ -18,9 +18,9 @@ from evokernel.core.backend import Backend
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job
 from evokernel.sandbox import layers
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify.candidate_process import CandidateProcess
-from evokernel.verify.shared_buffers import Arena
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier.candidate_process import CandidateProcess
+from evokernel.verifier.shared_buffers import Arena
 
 MEMORY_BYTES = 8 << 30
 

@@ -28,7 +28,7 @@ from evokernel.experiments.spec import ArmSpec, ExperimentSpec
 from evokernel.reports import formatting
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.tables import Column, Table
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 LEVEL2 = (
     "linear_add_relu", "linear_avgpool_gelu_scale_max", "linear_batchnorm_scale_softmax", "linear_divide_gelu", "linear_dropout_softmax",

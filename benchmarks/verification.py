@@ -18,7 +18,7 @@ from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Context, Job, Stage
 from evokernel.core.state import State
 from evokernel.executors.local import LocalExecutor
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 
 def make_jobs(count: int, backend: str) -> list[Job]:

@@ -20,7 +20,7 @@ from evokernel.core.protocols import Generator
 from evokernel.core.records import Context, ContextItem, MemoryItem, Stage, Task
 from evokernel.core.state import State
 from evokernel.core.statistics import quantile
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 MAX_ITEMS = 8
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "evokernel"
-SUITES = {p.name for p in (SRC / "tasks").iterdir() if p.is_dir()}
+SUITES = {p.name for p in (SRC / "suites").iterdir() if p.is_dir()}
 FILES = sorted(
     f
     for f in SRC.rglob("*.py")
-    if not {"samples", "selftest"} & set(f.parts) and not (f.parts[len(SRC.parts)] == "tasks" and f.parts[len(SRC.parts) + 1] in SUITES)
+    if not {"samples", "selftest"} & set(f.parts) and not (f.parts[len(SRC.parts)] == "suites" and f.parts[len(SRC.parts) + 1] in SUITES)
 )
 LAYERS = [  # a package imports only packages in earlier rows, not those in its own row
     {"core"},
     {"llm", "reference", "sandbox"},
-    {"tasks"},
-    {"backends", "memory", "embedders", "generators", "policies", "verify", "engine"},
+    {"suites"},
+    {"backends", "memory", "embedders", "generators", "policies", "verifier", "engine"},
     {"executors", "reports"},
     {"torch_models"},
     {"app"},
@@ -33,7 +33,7 @@ ROW = {name: i for i, row in enumerate(LAYERS) for name in row}
 MAX_FILE_LINES, MAX_FUNCTION_LINES, MAX_TEXT_LINES = 400, 60, 8
 PLUGIN_KINDS = ("backends", "generators", "policies", "embedders", "executors")
 ALLOWED = {  # (rule, file): reason
-    ("except", "verify/candidate_main.py"): "the process that loads the candidate: every exception is the candidate's fault",
+    ("except", "verifier/candidate_main.py"): "the process that loads the candidate: every exception is the candidate's fault",
 }
 
 

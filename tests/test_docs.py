@@ -31,10 +31,10 @@ from evokernel.core.state import State
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))])
-PATHS = re.compile(r"(?<![\w./-])((?:src|docs|tests|benchmarks|examples|experiments)/[\w./-]*\w|verify/candidate_main\.py)")
+PATHS = re.compile(r"(?<![\w./-])((?:src|docs|tests|benchmarks|examples|experiments)/[\w./-]*\w|verifier/candidate_main\.py)")
 LINKS = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCES = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-SHORT_PATHS = {"verify/candidate_main.py": "src/evokernel/verify/candidate_main.py"}
+SHORT_PATHS = {"verifier/candidate_main.py": "src/evokernel/verifier/candidate_main.py"}
 
 
 def page_name(page: Path) -> str:

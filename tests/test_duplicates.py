@@ -16,7 +16,7 @@ SRC = Path(__file__).parents[1] / "src" / "evokernel"
 MIN_LINES = 6
 SUFFIXES = {".py", ".h", ".hpp", ".c", ".cpp", ".cu", ".js", ".css", ".sh"}
 DATA_FOLDERS = {"samples", "selftest", "knowledge"}
-SUITES = {path.name for path in (SRC / "tasks").iterdir() if path.is_dir()}
+SUITES = {path.name for path in (SRC / "suites").iterdir() if path.is_dir()}
 C_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 INCLUDE = "backends/ascendc/simulator/include"
 ALLOWED = {
@@ -31,7 +31,7 @@ Line = tuple[int, str]
 
 def is_code(path: Path) -> bool:
     parts = path.relative_to(SRC).parts
-    is_task = parts[0] == "tasks" and len(parts) > 2 and parts[1] in SUITES
+    is_task = parts[0] == "suites" and len(parts) > 2 and parts[1] in SUITES
     return path.suffix in SUFFIXES and not DATA_FOLDERS & set(parts) and not is_task
 
 

@@ -18,7 +18,7 @@ MAX_PRIVATE_WORDS = 20 / 100_000
 MAX_LINE = 120
 MAX_PARAGRAPH_WORDS = 100
 
-NOT_PYTHON_OF_OURS = re.compile(r"/(samples|selftest|knowledge)/|/tasks/(level\d|attention|mhc|starter)/")
+NOT_PYTHON_OF_OURS = re.compile(r"/(samples|selftest|knowledge)/|/suites/(level\d|attention|mhc|starter)/")
 """Candidates, cards and task files: their names follow the language or the benchmark they imitate."""
 
 IRREGULAR_PARTICIPLES = frozenset(

@@ -32,8 +32,8 @@ def test_successive_commits_cover_every_case():
     [
         ("import os\n", False),
         ("import subprocess\n", True),
-        ("from evokernel.verify import verify\n", True),
-        ("from evokernel.verify.reasons import REASONS\n", False),
+        ("from evokernel.verifier import verify\n", True),
+        ("from evokernel.verifier.reasons import REASONS\n", False),
         ("def test_it():\n    import subprocess\n", False),
         ("import subprocess\nimport pytest\n@pytest.mark.toolchain\ndef test_it(): ...\n", False),
         ("import torch\nimport pytest\n@pytest.mark.toolchain\ndef test_it(): ...\n", True),

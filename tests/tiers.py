@@ -17,8 +17,8 @@ HEAVY = ("torch", "jax", "ray", "triton", "playwright", "torchax", "suite_checks
 """Every test in a file that imports one of these needs a toolchain: the import alone takes seconds."""
 TOOLS = (
     *("subprocess", "evokernel.app import factory", "evokernel.app.factory", "evokernel.backends.native.toolchain"),
-    *("evokernel.verify import", "evokernel.reference", "cann_toolkit", "vector_bench", "library_kernels", "quick_builds"),
-    *("evokernel.tasks.loader import load_tasks", "chat_server", "embedding_server", "package_index"),
+    *("evokernel.verifier import", "evokernel.reference", "cann_toolkit", "vector_bench", "library_kernels", "quick_builds"),
+    *("evokernel.suites.loader import load_tasks", "chat_server", "embedding_server", "package_index"),
 )
 """Every test in a file that imports one of these needs a toolchain, unless the file itself marks some of its tests with `toolchain`."""
 FIXTURES = {"postgres", "browser", "serve", "call", "compiled", "hostile", "only_index"}

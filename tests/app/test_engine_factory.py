@@ -12,7 +12,7 @@ from evokernel.backends.gpu.devices import Device
 from evokernel.core.config import RunConfig, resolve_config
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
-from evokernel.tasks.loader import find_task_files
+from evokernel.suites.loader import find_task_files
 
 
 def cpp(*sets: str) -> RunConfig:

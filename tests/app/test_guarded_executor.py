@@ -13,7 +13,7 @@ from evokernel.core.config import resolve_config
 from evokernel.core.errors import InfraError, StopRun, UserError
 from evokernel.core.records import Candidate, GateResult, Job, Outcome, Usage
 from evokernel.reports import metrics
-from evokernel.verify import verify
+from evokernel.verifier import verify
 
 PASSED = Outcome(
     gates=(GateResult(gate="review", passed=True),),

@@ -21,7 +21,7 @@ from evokernel.backends.native.toolchain import find_compiler
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, ScalarArgument, Signature, Task, Tensor, Work
 from evokernel.memory.seed_cards import load_seed_cards
-from evokernel.verify.reasons import REASONS
+from evokernel.verifier.reasons import REASONS
 
 HERE = plugin_folder("backend", "cpp")
 CARDS = {item.id.removeprefix("cpp/"): item for item in load_seed_cards("cpp")}

@@ -8,8 +8,8 @@ from sampling import one_in
 from evokernel.core.backend import Backend
 from evokernel.core.plugins import find_plugin
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 KERNELS = Path(__file__).parent / "gradient_kernels"
 SUFFIXES = {"cpp": "cpp", "pallas": "py", "ascendc": "asc"}

@@ -19,8 +19,8 @@ from evokernel.generators.template_search.search import RecordedChoices
 from evokernel.generators.template_search.search_space import build_search_space
 from evokernel.generators.template_search.simplify import complete_plainly, list_simpler_kernels
 from evokernel.memory.bank import Bank
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import timing
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import timing
 
 QUICK_SETTINGS = ("clock=synthetic", "baselines=[]", "workers=1", "protocol=paper")
 QUICK = tuple(word for setting in QUICK_SETTINGS for word in ("--set", setting))

@@ -17,9 +17,9 @@ import evokernel
 from evokernel.core.backend import Backend
 from evokernel.core.plugins import find_plugin, make_plugin, plugin_folder, plugin_names
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
-from evokernel.verify.reasons import REASONS
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
+from evokernel.verifier.reasons import REASONS
 
 BACKENDS = plugin_names("backend")
 

@@ -12,9 +12,9 @@ from evokernel.core.plugins import find_plugin, make_plugin, plugin_folder, plug
 from evokernel.core.records import Candidate, Job
 from evokernel.generators.prompting import LANGUAGES
 from evokernel.memory.seed_cards import load_seed_cards, parse_front_matter, split_front_matter
-from evokernel.tasks.family import FAMILIES
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.family import FAMILIES
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 BACKENDS = plugin_names("backend")
 CARDS = {backend: {item.id.removeprefix(f"{backend}/"): item for item in load_seed_cards(backend)} for backend in BACKENDS}

@@ -7,7 +7,7 @@ from sampling import one_in
 
 from evokernel.app.selftest import CATEGORIES, HONEST, load_cases, make_job, selftest_folder
 from evokernel.core.plugins import make_plugin, plugin_names
-from evokernel.verify import verify
+from evokernel.verifier import verify
 
 BACKENDS = [name for name in plugin_names("backend") if selftest_folder(name).is_dir()]
 CASES = [one for name in BACKENDS for one in load_cases(name, selftest_folder(name))]

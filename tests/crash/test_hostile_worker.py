@@ -15,9 +15,9 @@ from evokernel.core import paths
 from evokernel.core.records import Candidate, Job, Outcome
 from evokernel.executors.local import LocalExecutor
 from evokernel.sandbox.layers import describe_missing_layers
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verifier
-from evokernel.verify.shared_buffers import Arena
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verifier
+from evokernel.verifier.shared_buffers import Arena
 
 HERE = Path(__file__).parent
 MEMORY_BYTES = 24 << 20

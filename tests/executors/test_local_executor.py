@@ -15,7 +15,7 @@ from time_limits import HANG_S, wait_until
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Candidate, Job
 from evokernel.executors.local import LocalExecutor, WorkerProcess, parse_reply
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 ENDLESS = """
 import torch

@@ -14,7 +14,7 @@ from evokernel.experiments.arm_runs import complete_run, learn_pack, make_arm_ru
 from evokernel.experiments.intervals import bootstrap_interval, build_grid, difference_interval
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec
 from evokernel.memory.pack_contamination import list_contamination
-from evokernel.tasks.loader import find_task_files, load_tasks
+from evokernel.suites.loader import find_task_files, load_tasks
 
 pytestmark = pytest.mark.toolchain
 

@@ -23,7 +23,7 @@ from evokernel.core.records import (
 )
 from evokernel.memory.pack_contamination import find_same_operator, model_ngrams
 from evokernel.reports.metrics import TaskResult
-from evokernel.tasks.loader import find_task_files
+from evokernel.suites.loader import find_task_files
 
 HOME = Path(__file__).parents[2] / "benchmarks"
 

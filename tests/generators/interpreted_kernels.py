@@ -16,7 +16,7 @@ import torch
 
 from evokernel.core.backend import CallShape
 from evokernel.reference.module import Reference
-from evokernel.verify.tolerance import to_arrays
+from evokernel.verifier.tolerance import to_arrays
 
 IS_COMPILED = "TRITON_INTERPRET" not in os.environ
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-9, torch.float16: 4e-3, torch.bfloat16: 2e-2}

@@ -10,7 +10,7 @@ from evokernel.generators.prompting import PromptBuilder
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seed_cards import load_seed_cards
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 EXAMPLE_BY_TASK = {"level2/linear_dropout_softmax": "product-with-epilogue", "attention/causal": "attention-in-steps"}
 """The worked example of each task; both cite the product by hand."""

@@ -19,7 +19,7 @@ from evokernel.generators.template_search.evidence import ContextText, Evidence,
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.search import DecisionSearch, alternative_options
 from evokernel.generators.template_search.search_space import KernelDecisions, build_search_space
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 UniformSearch = partial(TemplateSearch, prior="uniform")
 """What is learned is visible only if nothing is known beforehand."""
@@ -101,7 +101,7 @@ def test_equal_seed_state_and_context_give_equal_reply():
 @pytest.mark.slow
 def test_result_does_not_depend_on_python_hash_seed():
     text = "from evokernel.core.records import *\nfrom evokernel.core.state import State\n"
-    text += "from evokernel.generators.template_search import TemplateSearch\nfrom evokernel.tasks.loader import load_tasks\n"
+    text += "from evokernel.generators.template_search import TemplateSearch\nfrom evokernel.suites.loader import load_tasks\n"
     text += "task = load_tasks('starter/layernorm')[0]\n"
     text += "searches = [TemplateSearch('pallas', seed=s, prior='uniform') for s in range(8)]\n"
     text += "print([search.write(State(task=task), Context(stage=Stage.DRAFT)).candidate.id for search in searches])"

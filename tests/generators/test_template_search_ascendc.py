@@ -18,8 +18,8 @@ from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import KernelDecisions, build_search_space
 from evokernel.generators.template_search.stage_planner import FUSION_MODES
 from evokernel.memory import seed_cards
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 STARTER = {task.id.split("/")[1]: task for task in load_tasks("starter")}
 HINTS = get_dialect("ascendc").hints

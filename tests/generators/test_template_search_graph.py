@@ -19,7 +19,7 @@ from evokernel.generators.template_search.sink_reshapes import matching_segments
 from evokernel.generators.template_search.sizes import SizeExpressions
 from evokernel.generators.template_search.stage_planner import FUSION_MODES, plan_stages
 from evokernel.reference.program import Argument, Program, SizeDependent, Step, ValueRef
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 FAMILIES = {
     "argmax": ["argreduce"], "attention_head": ["attention"], "batched_matmul": ["matmul"], "conv2d": ["conv"],

@@ -12,8 +12,8 @@ from evokernel.generators.template_search import TemplateSearch
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import build_search_space
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 pytestmark = pytest.mark.skipif(bool(make_plugin("backend", "cpp").unavailable_reason()), reason="no C++ compiler")
 

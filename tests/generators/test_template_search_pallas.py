@@ -12,7 +12,7 @@ from evokernel.generators.template_search import TemplateSearch
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import build_search_space
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 pytestmark = pytest.mark.toolchain
 

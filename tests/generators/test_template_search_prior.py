@@ -16,7 +16,7 @@ from evokernel.generators.template_search.prior import Prior, load_prior
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import build_search_space
 from evokernel.generators.template_search.stage_planner import FUSION_MODES
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 DRAFT = Context(stage=Stage.DRAFT)
 SIZES = ("rows", "cols", "chunk", "lanes", "algorithm", "view")

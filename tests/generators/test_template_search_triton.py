@@ -18,7 +18,7 @@ from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.prior import load_prior
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import build_search_space
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.toolchain

@@ -18,7 +18,7 @@ from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import build_search_space
 from evokernel.generators.template_search.simplify import list_simpler_kernels
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 BACKENDS = ("cpp", "pallas", "ascendc", "triton")
 TASKS = ("starter/softmax", "starter/matmul", "starter/linear_gelu", "starter/cumsum")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from evokernel.core.plugins import make_plugin, plugin_folder, plugin_names
 from evokernel.generators.prompting import entry_symbol
 from evokernel.llm.replies import FILE_CHARS, read_reply
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 CODE = 'extern "C" void kernel(const float* x) {\n  x[0];\n}\n'
 OLD = 'extern "C" void kernel(const float* x) {\n  // old\n}\n'

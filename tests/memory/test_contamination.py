@@ -16,7 +16,7 @@ from evokernel.memory.bank_contamination import HeldOutOperator, MemoryContents,
 from evokernel.memory.code_similarity import MIN_NGRAMS, MIN_SIMILARITY, KernelIndex, kernel_ngrams
 from evokernel.memory.ledger import ValueUpdate
 from evokernel.memory.packs import export_pack
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 KERNEL = """
 #include <cmath>

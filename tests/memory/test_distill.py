@@ -7,7 +7,7 @@ from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, GateResult, Outcome, Profile, Stage
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import CHANGE_LINES, DETAIL_CHARS, QUARANTINED_REASONS, distill
-from evokernel.verify.reasons import REASONS
+from evokernel.verifier.reasons import REASONS
 
 RELU = make_task("relu")
 

@@ -12,9 +12,9 @@ from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.policies.retrieval import redundancy, retrieve_nearest, round_robin_families
-from evokernel.tasks.family import classify_operator
+from evokernel.suites.family import classify_operator
 
-SUITES = Path(str(resources.files("evokernel.tasks")))
+SUITES = Path(str(resources.files("evokernel.suites")))
 FUSED = {
     "level2/matmul/linear_add_relu.py": {"matmul", "activation"},
     "level2/matmul/linear_gelu_softmax.py": {"matmul", "activation", "softmax"},

@@ -17,7 +17,7 @@ from evokernel.reference.region_boxes import make_full_box, measure_box, to_slic
 from evokernel.reference.region_draws import draw_floats
 from evokernel.reference.region_graph import RegionError
 from evokernel.reference.regions import RegionReference
-from evokernel.tasks.loader import describe_task, find_task_files
+from evokernel.suites.loader import describe_task, find_task_files
 
 MODEL = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\nclass Model(nn.Module):\n    def forward(self, *args):\n"
 OWN_TOLERANCES = {torch.float32: 1e-3, torch.bfloat16: 4e-2, torch.float16: 5e-3}

@@ -5,7 +5,7 @@ import pytest
 from evokernel.core.records import Task
 from evokernel.reference.program import Program, SizeDependent, ValueRef
 from evokernel.reference.program_cache import checking_constants, load_program, load_task_program
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nA = 24\nB = 40\n"
 TAIL = "\n\ndef get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n"

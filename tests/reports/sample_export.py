@@ -8,7 +8,7 @@ import sample_run
 
 from evokernel.core.records import Candidate
 from evokernel.reports.export import ExportedKernel, export_kernels
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 
 def export_kernel(folder: Path, task_file: Path, backend: str, files: dict[str, str]) -> ExportedKernel:

@@ -19,7 +19,7 @@ from evokernel.core.run import Run
 from evokernel.reports import torch_operator
 from evokernel.reports.export import export_kernels
 from evokernel.reports.operator_spec import make_operator_spec
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 TASK = """
 import torch

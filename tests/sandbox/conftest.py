@@ -12,9 +12,9 @@ from time_limits import HANG_S
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
 from evokernel.sandbox import isolated_python, profiles
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify.candidate_process import CandidateProcess
-from evokernel.verify.shared_buffers import Arena
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier.candidate_process import CandidateProcess
+from evokernel.verifier.shared_buffers import Arena
 
 BACKENDS = Path(__file__).parents[1] / "verify"
 

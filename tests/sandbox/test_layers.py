@@ -9,7 +9,7 @@ import pytest
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Job
 from evokernel.sandbox import allowed_paths, layers, syscall_filter
-from evokernel.verify import verify
+from evokernel.verifier import verify
 
 NAMES = ("limits", "privileges", "namespaces", "landlock", "seccomp")
 HONEST = "def kernel(a):\n    a.outputs[0].data[...] = 2 * a.inputs[0].data\n"

@@ -11,8 +11,8 @@ from evokernel.core.records import Task
 from evokernel.reference.module import Reference
 from evokernel.reference.signature import make_signature
 from evokernel.reference.sizes import MAX_CHECK_ELEMENTS
-from evokernel.tasks.lint_workers import SIZES, find_issues
-from evokernel.tasks.loader import TaskFile, derive_task, find_task_files, read_source
+from evokernel.suites.lint_workers import SIZES, find_issues
+from evokernel.suites.loader import TaskFile, derive_task, find_task_files, read_source
 
 MAX_SECONDS = 10
 """CPU time limit of a reference at small size."""

@@ -11,7 +11,7 @@ from evokernel.reference import describe
 from evokernel.reference.float64_reference import Float64Mode, run_in_float64, widen_arguments, widen_module
 from evokernel.reference.module import Reference
 from evokernel.reference.program_cache import load_task_program
-from evokernel.tasks.loader import find_task_files, load_tasks
+from evokernel.suites.loader import find_task_files, load_tasks
 
 HEAD = "import torch\nimport torch.nn as nn\n\nROWS = 24\nCOLS = 40\n\n\n"
 TAIL = "\n\n\ndef get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n"

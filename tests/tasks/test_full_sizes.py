@@ -9,8 +9,8 @@ from sampling import one_in
 from evokernel.core.errors import UserError
 from evokernel.core.memory_limits import check_memory, estimate_memory_bytes
 from evokernel.reference.constants import find_constants, rewrite_constants
-from evokernel.tasks import suite_paths
-from evokernel.tasks.loader import describe_task, find_task_files, load_tasks, suite_names, suites_folder
+from evokernel.suites import suite_paths
+from evokernel.suites.loader import describe_task, find_task_files, load_tasks, suite_names, suites_folder
 
 WITHOUT_FULL = {"level3/mixture_of_experts"}
 """Its shapes depend on values."""

@@ -8,8 +8,8 @@ import torch
 from evokernel.reference.degenerate_solutions import PAPER_TOLERANCE, Tolerance, accepted_range, is_within_tolerance
 from evokernel.reference.describe import describe_task
 from evokernel.reference.shrink import shrink_to_fit
-from evokernel.tasks.lint_checks import lint_task
-from evokernel.tasks.lint_workers import find_issues
+from evokernel.suites.lint_checks import lint_task
+from evokernel.suites.lint_workers import find_issues
 
 HEAD = "import torch\nimport torch.nn as nn\nROWS, COLS = 32, 48\n"
 

@@ -7,9 +7,9 @@ import time
 import pytest
 from time_limits import HANG_S
 
-from evokernel.tasks import lint_workers as module
-from evokernel.tasks.lint_workers import LintRequest, lint_file, lint_tasks
-from evokernel.tasks.loader import find_task_files
+from evokernel.suites import lint_workers as module
+from evokernel.suites.lint_workers import LintRequest, lint_file, lint_tasks
+from evokernel.suites.loader import find_task_files
 
 pytestmark = pytest.mark.toolchain
 

@@ -3,8 +3,8 @@
 import pytest
 
 from evokernel.core.errors import UserError
-from evokernel.tasks.loader import load_tasks
-from evokernel.tasks.published_format import extract_reference
+from evokernel.suites.loader import load_tasks
+from evokernel.suites.published_format import extract_reference
 
 BOTH = '''"""A problem with a solution."""
 import math

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from evokernel.reference.module import Reference
-from evokernel.tasks import suite_paths
-from evokernel.tasks.loader import find_task_files, load_tasks, suite_names, suites_folder
+from evokernel.suites import suite_paths
+from evokernel.suites.loader import find_task_files, load_tasks, suite_names, suites_folder
 
 COUNTS = {"attention": 70, "gradients": 40, "level1": 100, "level2": 100, "level3": 20, "mhc": 15, "starter": 16}
 MHC = """

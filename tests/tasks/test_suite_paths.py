@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evokernel.core.errors import UserError
-from evokernel.tasks.loader import TaskFile, find_task_files
+from evokernel.suites.loader import TaskFile, find_task_files
 
 TEXT = """import torch
 class Model(torch.nn.Module):

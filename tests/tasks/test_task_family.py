@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evokernel.tasks.family import FAMILIES, classify_operator
+from evokernel.suites.family import FAMILIES, classify_operator
 
 
 def model(forward: str, init: str = "pass", arguments: str = "x, y=None") -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from evokernel.core.errors import UserError
-from evokernel.tasks import cache
-from evokernel.tasks.loader import describe_task, find_task_files, load_tasks, suite_names
+from evokernel.suites import cache
+from evokernel.suites.loader import describe_task, find_task_files, load_tasks, suite_names
 
 VALID_TASK = """import torch
 import torch.nn as nn
@@ -184,7 +184,7 @@ def run_python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow(one_in=5)
 @pytest.mark.toolchain
 def test_cached_load_needs_no_torch(private_cache):
-    code = "import sys; from evokernel.tasks.loader import load_tasks, find_task_files\nfind_task_files('starter')\n"
+    code = "import sys; from evokernel.suites.loader import load_tasks, find_task_files\nfind_task_files('starter')\n"
     code += "assert 'torch' not in sys.modules\n"
     code += "print(len(load_tasks('starter/g*,starter/softmax')), 'torch' in sys.modules)"
     first, second = run_python(code, private_cache), run_python(code, private_cache)
@@ -195,7 +195,7 @@ def test_cached_load_needs_no_torch(private_cache):
 def test_error_without_torch_names_the_package(private_cache):
     code = (
         "import sys, importlib.metadata as m\nfrom evokernel.core.errors import UserError\n"
-        "from evokernel.tasks.loader import load_tasks, find_task_files\n"
+        "from evokernel.suites.loader import load_tasks, find_task_files\n"
         "sys.modules['torch'] = None\n{}assert len(find_task_files('starter')) == 16\n"
         "try: load_tasks('starter/gelu')\nexcept UserError as e: print(e)"
     )

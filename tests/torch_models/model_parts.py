@@ -6,7 +6,7 @@ from evokernel.core.config import resolve_config
 from evokernel.core.environment import describe_hardware
 from evokernel.core.records import Attempt, Candidate, GateResult, Outcome, Stage
 from evokernel.core.run import Run
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 MODEL = """
 import torch

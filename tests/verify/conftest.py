@@ -6,8 +6,8 @@ import pytest
 from time_limits import HANG_S
 
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 HERE = Path(__file__).parent
 

@@ -154,7 +154,7 @@ def test_missing_temporary_folder_is_an_infra_error(hostile, monkeypatch, tmp_pa
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_killed_verifier_leaves_no_candidate_process(doubling, tmp_path):
     script = (
-        "import sys; from evokernel.core.records import Job, Candidate, Task; from evokernel.verify import verify\n"
+        "import sys; from evokernel.core.records import Job, Candidate, Task; from evokernel.verifier import verify\n"
         "task = Task.model_validate_json(sys.stdin.read())\n"
         "text = \"import time\\ndef kernel(a):\\n    open(where + '/pid.new', 'w').write(str(os.getpid()))\\n"
         "    os.rename(where + '/pid.new', where + '/pid')\\n    time.sleep(900)\\n\"\n"
@@ -207,7 +207,7 @@ def test_latency_below_the_lower_bound_is_impossible(hostile, monkeypatch, figur
 
 
 def test_folders_of_killed_verifiers_are_removed(tmp_path, monkeypatch):
-    from evokernel.verify import verifier
+    from evokernel.verifier import verifier
 
     ended_process = subprocess.Popen([sys.executable, "-c", ""])
     ended_process.wait()

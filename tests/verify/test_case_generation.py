@@ -11,12 +11,12 @@ from evokernel.core.numeric_contract import ToleranceRule
 from evokernel.reference.float64_reference import run_in_float64
 from evokernel.reference.input_distributions import change_one_element, classify_structure
 from evokernel.reference.module import Reference
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import cases as case_module
-from evokernel.verify.cases import Cases
-from evokernel.verify.compare import ExpectedOutput, ValueRange
-from evokernel.verify.odd_sizes import draw_odd_size
-from evokernel.verify.shared_buffers import NAN_GAP_BYTE, Arena
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import cases as case_module
+from evokernel.verifier.cases import Cases
+from evokernel.verifier.compare import ExpectedOutput, ValueRange
+from evokernel.verifier.odd_sizes import draw_odd_size
+from evokernel.verifier.shared_buffers import NAN_GAP_BYTE, Arena
 
 HEAD = "import torch\nfrom torch import nn\nN = 40\n"
 TEXT = HEAD + "class Model(nn.Module):\n    def forward(self, x):\n        return {}\ndef get_inputs():\n    return [torch.randn(N, 24)]\n"

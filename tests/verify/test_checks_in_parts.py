@@ -9,8 +9,8 @@ import pytest
 
 from evokernel.core.errors import InfraError
 from evokernel.core.records import Tensor
-from evokernel.verify.parts import TILE_ELEMENTS, TiledCheck, confirm_in_parts, find_box, merge_ranges
-from evokernel.verify.tolerance import UnsuitableInputs
+from evokernel.verifier.parts import TILE_ELEMENTS, TiledCheck, confirm_in_parts, find_box, merge_ranges
+from evokernel.verifier.tolerance import UnsuitableInputs
 
 SHAPES = ((4096, 393216), (7,), (5, 3), (64, 3, 1, 1), (2, 3, 1000), (1, 1), (128, 64, 5, 5))
 
@@ -113,7 +113,7 @@ def test_number_of_parts_follows_from_cpu_time(monkeypatch):
     check.trial.candidate_process = SimpleNamespace(read_cpu_s=lambda: 100.0)
     assert 100 <= check.read_clock() < 10_000
     check.trial.candidate_process = SimpleNamespace(read_cpu_s=lambda: None)
-    monkeypatch.setattr("evokernel.verify.parts.time.monotonic", lambda: 77.0)
+    monkeypatch.setattr("evokernel.verifier.parts.time.monotonic", lambda: 77.0)
     assert check.read_clock() == 77.0
 
 

@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from evokernel.core.backend import Array
 from evokernel.core.numeric_contract import ToleranceRule
-from evokernel.verify.compare import ExpectedOutput, decode_values
-from evokernel.verify.feedback import describe_difference
+from evokernel.verifier.compare import ExpectedOutput, decode_values
+from evokernel.verifier.feedback import describe_difference
 
 floats = arrays(np.float32, array_shapes(max_dims=3, max_side=6), elements=st.floats(-1e6, 1e6, width=32))
 

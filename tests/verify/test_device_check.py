@@ -9,11 +9,11 @@ from evokernel.core.backend import Backend, Capabilities, DeviceCaseResult, Devi
 from evokernel.core.errors import CandidateError
 from evokernel.core.output_difference import OutputDifference, WrongElement
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify.device_check import SKIPPED_NOTE, check_on_device
-from evokernel.verify.evaluators import open_trial
-from evokernel.verify.incumbent import build_incumbent, store_build
-from evokernel.verify.sanitize import sanitize_candidate, start_external_sanitizer
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier.device_check import SKIPPED_NOTE, check_on_device
+from evokernel.verifier.evaluators import open_trial
+from evokernel.verifier.incumbent import build_incumbent, store_build
+from evokernel.verifier.sanitize import sanitize_candidate, start_external_sanitizer
 
 WRONG = OutputDifference(
     "out", (4, 8), 1, 0, 0, ((3, 3), (5, 5)), WrongElement((3, 5), "1", "2"), (WrongElement((3, 5), "1", "2"),), False, ""

@@ -12,9 +12,9 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job
 from evokernel.sandbox import layers
-from evokernel.verify import incumbent, verify
-from evokernel.verify.evaluators import choose_evaluator
-from evokernel.verify.reasons import REASONS
+from evokernel.verifier import incumbent, verify
+from evokernel.verifier.evaluators import choose_evaluator
+from evokernel.verifier.reasons import REASONS
 
 BENCH = 4096
 

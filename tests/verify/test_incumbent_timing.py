@@ -4,9 +4,9 @@ import pytest
 from verifier_helpers import HONEST, SINE, SINE_KERNEL, needs_compiler
 
 from evokernel.core.records import Candidate, Job, Outcome
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import incumbent, timing, verify
-from evokernel.verify.timing import PRECISION, is_undecided
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import incumbent, timing, verify
+from evokernel.verifier.timing import PRECISION, is_undecided
 
 TASK = SINE.replace("LENGTH", "20_000")
 

@@ -11,8 +11,8 @@ from evokernel.core import paths
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job, Outcome, Usage
-from evokernel.verify import llm_review, outcome_cache, verify
-from evokernel.verify.strip_comments import MAX_LITERAL_CHARS, UnreadableCode, strip_candidate
+from evokernel.verifier import llm_review, outcome_cache, verify
+from evokernel.verifier.strip_comments import MAX_LITERAL_CHARS, UnreadableCode, strip_candidate
 
 PASS = '{"verdict": "pass", "reason": ""}'
 VETO = '{"verdict": "veto", "reason": "Line 2 returns what an earlier\\ncall computed."}'

@@ -14,9 +14,9 @@ from evokernel.backends.cpp.backend import CppBackend
 from evokernel.backends.native import toolchain
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import sanitize, verify
-from evokernel.verify.evaluators import open_trial
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import sanitize, verify
+from evokernel.verifier.evaluators import open_trial
 
 HERE = Path(__file__).parent
 CODE = (HERE / "sanitizer_faults.cpp").read_text()

@@ -7,8 +7,8 @@ import pytest
 from sampling import one_in
 
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nA = 48\nB = 80\n"
 KERNEL = "import numpy as np\nf = np.float32\ndef kernel(a):\n    x, *p = [t.data for t in a.inputs]\n    out = a.outputs[0].data\n"

@@ -7,11 +7,11 @@ from evokernel.core.backend import Array
 from evokernel.core.numeric_contract import ToleranceRule
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify.cases import CaseFactory, find_changeable_inputs
-from evokernel.verify.compare import ExpectedOutput
-from evokernel.verify.evaluators import open_trial
-from evokernel.verify.feedback import describe_difference
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier.cases import CaseFactory, find_changeable_inputs
+from evokernel.verifier.compare import ExpectedOutput
+from evokernel.verifier.evaluators import open_trial
+from evokernel.verifier.feedback import describe_difference
 
 needs_compiler = pytest.mark.skipif(make_plugin("backend", "cpp").unavailable_reason() is not None, reason="no C++ compiler")
 TASK = """

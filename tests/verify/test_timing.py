@@ -5,8 +5,8 @@ from verifier_helpers import HONEST, PRODUCT, SINE, SINE_KERNEL, needs_compiler
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Job
-from evokernel.verify import verify
-from evokernel.verify.timing import MAX_CALLS, MIN_PAIRS, WINDOW_S, find_call_count, make_synthetic_timing
+from evokernel.verifier import verify
+from evokernel.verifier.timing import MAX_CALLS, MIN_PAIRS, WINDOW_S, find_call_count, make_synthetic_timing
 
 TASK = SINE.replace("LENGTH", "200_000")
 

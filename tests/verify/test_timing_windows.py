@@ -6,9 +6,9 @@ from verifier_helpers import HONEST, PRODUCT, needs_compiler
 
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make_plugin
-from evokernel.verify.candidate_main import PERTURB, ROTATE, SWAP_PAIR, apply_input_changes, view_bits
-from evokernel.verify.candidate_process import CommandTiming
-from evokernel.verify.timing import TimedKernel
+from evokernel.verifier.candidate_main import PERTURB, ROTATE, SWAP_PAIR, apply_input_changes, view_bits
+from evokernel.verifier.candidate_process import CommandTiming
+from evokernel.verifier.timing import TimedKernel
 
 ROWS = """
 static float a_known[1 << 20], out_known[1 << 20];
@@ -241,9 +241,9 @@ def get_inputs():
 @pytest.mark.parametrize(("task", "kind"), [("linalg.cholesky", SWAP_PAIR), ("diagonal", SWAP_PAIR), ("product", PERTURB)])
 def test_inputs_whose_order_matters_are_not_rotated(tmp_path, task, kind):
     from evokernel.core.records import Candidate, Job
-    from evokernel.tasks.loader import load_tasks
-    from evokernel.verify.evaluators import open_trial
-    from evokernel.verify.timing import InputPool, PairedTimer
+    from evokernel.suites.loader import load_tasks
+    from evokernel.verifier.evaluators import open_trial
+    from evokernel.verifier.timing import InputPool, PairedTimer
 
     (tmp_path / "task.py").write_text(PRODUCT if task == "product" else ROOTS.format(what=task))
     job = Job(backend="cpp", task=load_tasks(str(tmp_path / "task.py"))[0], candidate=Candidate(backend="cpp", files={}))

@@ -9,7 +9,7 @@ from time_limits import HANG_S
 from verifier_helpers import is_alive
 
 from evokernel.core.records import Candidate, Job
-from evokernel.verify import candidate_process, outcome_cache, verifier, verify
+from evokernel.verifier import candidate_process, outcome_cache, verifier, verify
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="zygotes exist on Linux only")
 HONEST = "def kernel(shape):\n    return 2\n"

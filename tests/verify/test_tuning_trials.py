@@ -10,9 +10,9 @@ from evokernel.core.records import Candidate, Context, Job, Stage
 from evokernel.core.state import State
 from evokernel.core.tunables import read_tunables
 from evokernel.engine.tuning import verify_and_tune
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
-from evokernel.verify.evaluators import open_trial
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
+from evokernel.verifier.evaluators import open_trial
 
 HEAD = """
 constexpr int64_t REPEATS = 8;  // tune: REPEATS = 1 | 4 | 8

@@ -26,7 +26,7 @@ from evokernel.memory.distill import distill
 from evokernel.memory.read_only import ReadOnlyBank
 from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.sandbox import layers
-from evokernel.tasks.loader import TaskFile, describe_task, find_task_files
+from evokernel.suites.loader import TaskFile, describe_task, find_task_files
 
 log = logging.getLogger(__name__)
 EngineType = TypeVar("EngineType", bound=Engine)
@@ -200,7 +200,7 @@ def verifier_toolchain(config: RunConfig, executor: Executor) -> dict[str, str]:
 def check_llm_review(config: RunConfig) -> None:
     """Raise UserError if the settings of the LLM review are invalid."""
     if config.llm_review:
-        from evokernel.verify.llm_review import check_review_settings
+        from evokernel.verifier.llm_review import check_review_settings
 
         check_review_settings(config.llm_review)
 
@@ -235,6 +235,6 @@ def check_plugin_settings(config: RunConfig) -> None:
         check_settings(name, config.plugin_name(name), plugin_kwargs(config, name))
     make_part(config, "policy")
     if config.llm_review:
-        from evokernel.verify.llm_review import make_chat_settings
+        from evokernel.verifier.llm_review import make_chat_settings
 
         make_chat_settings(config.llm_review)

@@ -68,7 +68,7 @@ class GuardedExecutor:
 def open_cost_tracker(llm_review: Settings, ledger: Path) -> CostTracker:
     """Return a cost tracker with the cost of the LLM review in this run so far."""
     from evokernel.llm.cost_tracker import CostTracker
-    from evokernel.verify.llm_review import make_chat_settings
+    from evokernel.verifier.llm_review import make_chat_settings
 
     tracker = CostTracker(make_chat_settings(llm_review), "", "llm_review")
     tracker.open_ledger(ledger)

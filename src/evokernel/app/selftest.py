@@ -17,9 +17,9 @@ from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import did_you_mean, find_plugin, make_plugin, plugin_folder, plugin_names
 from evokernel.core.protocols import Executor
 from evokernel.core.records import Candidate, Job, Outcome, Scalar, Settings, TimedSize
-from evokernel.tasks.loader import find_task_files, load_tasks
-from evokernel.verify.gates import GATES
-from evokernel.verify.reasons import REASONS
+from evokernel.suites.loader import find_task_files, load_tasks
+from evokernel.verifier.gates import GATES
+from evokernel.verifier.reasons import REASONS
 
 HONEST = "honest"
 CATEGORIES = {

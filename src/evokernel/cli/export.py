@@ -38,7 +38,7 @@ def command(folder: Path, out: Path | None, spec: str, export_all: bool, package
     from evokernel.core.run import Run
     from evokernel.reports import formatting
     from evokernel.reports.export import export_kernels
-    from evokernel.tasks import cache
+    from evokernel.suites import cache
 
     run = Run.open(folder)
     try:

@@ -70,7 +70,7 @@ def command(
     Exit codes: 0 success; 1 the model with kernels is wrong, or nothing was extracted or replaced; 2 error to fix.
     """
     from evokernel.core.run import Run
-    from evokernel.tasks import cache
+    from evokernel.suites import cache
 
     opened_run = Run.open(kernels_from) if kernels_from else None
     try:

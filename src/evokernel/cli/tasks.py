@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from evokernel.core.records import TimedSize
-    from evokernel.tasks.lint_workers import LintReport
-    from evokernel.tasks.loader import TaskFile
+    from evokernel.suites.lint_workers import LintReport
+    from evokernel.suites.loader import TaskFile
 
 MAX_REFERENCE_RUNS = 32  # longer lists do not run references that are not cached
 SUBCOMMANDS = ("list", "show", "count", "lint")
@@ -54,7 +54,7 @@ def task_arguments(min_words: int, default: str = "starter") -> Callable[[Any], 
 
         @wraps(function)
         def wrapper(spec: tuple[str, ...], level: int | None, category: str, **more: Any) -> Any:
-            from evokernel.tasks.loader import select_task_files
+            from evokernel.suites.loader import select_task_files
 
             if len(spec) < min_words:
                 raise UserError("no task given. Example: evokernel tasks show starter/softmax")
@@ -78,7 +78,7 @@ def list_tasks(files: list[TaskFile], as_json: bool) -> None:
       evokernel tasks list attention
       evokernel tasks level1 --category convolution
     """
-    from evokernel.tasks import loader
+    from evokernel.suites import loader
 
     rows = list_rows(files)
     if as_json:
@@ -112,7 +112,7 @@ def show(files: list[TaskFile], backend: str, size: TimedSize | None, as_json: b
     from evokernel.app.factory import choose_timed_size
     from evokernel.core.config import resolve_config
     from evokernel.reports.task_report import task_record
-    from evokernel.tasks import loader
+    from evokernel.suites import loader
 
     config = resolve_config(None, (), backend=backend, size=size)
     records = [task_record(loader.describe_task(file, choose_timed_size(config, file)), backend) for file in files]
@@ -130,7 +130,7 @@ def count(files: list[TaskFile], as_json: bool) -> None:
       evokernel tasks count
       evokernel tasks count ./MultiKernelBench
     """
-    from evokernel.tasks.loader import list_levels
+    from evokernel.suites.loader import list_levels
 
     suites = list(dict.fromkeys(suite_name(file) for file in files))
     rows = [
@@ -180,7 +180,7 @@ def lint(files: list[TaskFile], protocol: str, workers: int, timeout: float, loa
 
     Exit codes: 0 no issues, 1 a task is unusable or has an issue under the protocol, 2 error to fix.
     """
-    from evokernel.tasks.lint_workers import lint_tasks
+    from evokernel.suites.lint_workers import lint_tasks
 
     reports: list[LintReport] = []
     for report in lint_tasks(files, is_full=not load_only, workers=workers, timeout_s=timeout):
@@ -200,7 +200,7 @@ def lint(files: list[TaskFile], protocol: str, workers: int, timeout: float, loa
 
 def print_lint_reports(reports: list[LintReport], protocol: str, load_only: bool) -> None:
     """Print every issue, then the counts by suite and level."""
-    from evokernel.tasks.lint_workers import count_results
+    from evokernel.suites.lint_workers import count_results
 
     for report in reports:
         if report.error:
@@ -243,7 +243,7 @@ def suite_name(one: TaskFile | LintReport) -> str:
 def list_rows(files: list[TaskFile]) -> list[dict[str, Any]]:
     """One row per file. Long lists take signatures from the cache only, so that listing stays fast."""
     from evokernel.reports.task_report import format_tensor
-    from evokernel.tasks import loader
+    from evokernel.suites import loader
 
     rows = []
     for file in files:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import GateResult, Job
 from evokernel.executors.worker_pool import GATE_KEY
-from evokernel.verify.verifier import remove_own_folders, verify
+from evokernel.verifier.verifier import remove_own_folders, verify
 
 
 def answer_job(line: str, send: Callable[[str], None]) -> str:

@@ -22,7 +22,7 @@ from evokernel.memory.pack_contamination import refuse_contaminated_pack
 from evokernel.memory.pack_file import PackFilters, read_pack
 from evokernel.reports import metrics
 from evokernel.reports.metrics import TaskResult
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 CHANGEABLE_SETTINGS = ("budget", "workers", "concurrency", "memory")
 """Settings that may differ when runs are resumed: none of them changes an attempt."""

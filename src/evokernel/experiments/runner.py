@@ -12,8 +12,8 @@ from evokernel.experiments import paper_protocol_eval
 from evokernel.experiments.arm_runs import Listener, ResultsByArm, complete_run, learn_pack, make_arm_run, refuse_contamination
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec, PackSpec
 from evokernel.reports.metrics import TaskResult
-from evokernel.tasks.lint_checks import lint_task
-from evokernel.tasks.loader import TaskFile, describe_task, find_task_files, suites_folder
+from evokernel.suites.lint_checks import lint_task
+from evokernel.suites.loader import TaskFile, describe_task, find_task_files, suites_folder
 
 TasksByGroup = Mapping[str, Sequence[TaskFile]]
 """Task files by group."""

@@ -18,7 +18,7 @@ from evokernel.memory.ledger import ValueUpdate
 from evokernel.memory.pack_contamination import HeldOutOperators, OperatorSource
 from evokernel.memory.pack_file import read_pack
 from evokernel.memory.packs import ExportExclusions
-from evokernel.tasks import loader
+from evokernel.suites import loader
 
 SQLITE_HEADER = b"SQLite format 3\0"
 MATCH_REASONS = {

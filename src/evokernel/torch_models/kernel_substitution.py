@@ -33,12 +33,12 @@ from evokernel.reports.metrics import TaskResult
 from evokernel.torch_models.calls import Function, InterceptedModule, OuterCallMode, canonical_call
 from evokernel.torch_models.profiles import ModelProfile, Operator, fixed_threads
 from evokernel.torch_models.single_call import SingleCall, find_single_call
-from evokernel.verify.compare import FLOATS, ExpectedOutput, decode_values
-from evokernel.verify.evaluators import open_trial
-from evokernel.verify.kernel_process import BoundKernel, CallBuffers
-from evokernel.verify.tolerance import Tolerance
-from evokernel.verify.trial import Trial
-from evokernel.verify.verifier import scratch_folder
+from evokernel.verifier.compare import FLOATS, ExpectedOutput, decode_values
+from evokernel.verifier.evaluators import open_trial
+from evokernel.verifier.kernel_process import BoundKernel, CallBuffers
+from evokernel.verifier.tolerance import Tolerance
+from evokernel.verifier.trial import Trial
+from evokernel.verifier.verifier import scratch_folder
 
 SEEDS = 3
 MEASURED = ("cpu", "wall")

@@ -19,7 +19,7 @@ import torch
 
 from evokernel.core.errors import UserError
 from evokernel.reference.module import Reference, Sample
-from evokernel.tasks.loader import read_source
+from evokernel.suites.loader import read_source
 from evokernel.torch_models.calls import (
     Function,
     InterceptedModule,

@@ -12,7 +12,7 @@ from evokernel.core.memory_limits import check_memory
 from evokernel.core.records import Task
 from evokernel.reference.describe import describe_task
 from evokernel.reference.module import Reference
-from evokernel.tasks import cache
+from evokernel.suites import cache
 from evokernel.torch_models.calls import UnsupportedArgument
 from evokernel.torch_models.profiles import ModelProfile, Operator
 from evokernel.torch_models.task_source import task_file_name, write_task_source

@@ -22,7 +22,7 @@ from evokernel.backends.ascendc.matmul_cost import CubeWork
 from evokernel.core.records import Task
 from evokernel.reference.program import Argument, Program, Step, ValueRef
 from evokernel.reference.program_cache import load_task_program
-from evokernel.tasks import loader
+from evokernel.suites import loader
 
 HEADER = Path(package.__path__[0]) / "simulator" / "runtime" / "chip.h"
 CHIP = find_chip("910B2")

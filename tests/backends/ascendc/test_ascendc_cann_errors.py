@@ -7,7 +7,7 @@ from cann_toolkit import FAKE
 
 from evokernel.backends.ascendc.cann import errors
 from evokernel.core.errors import CandidateError, InfraError, UserError
-from evokernel.verify.reasons import REASONS
+from evokernel.verifier.reasons import REASONS
 
 SIGNATURES = tomllib.loads((FAKE / "signatures.toml").read_text())
 NAMES = {"op_kernel/kernel_custom.cpp": "op_kernel.cpp", "op_host/kernel_custom.cpp": "op_host.cpp"}

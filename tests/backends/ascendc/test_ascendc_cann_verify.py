@@ -18,8 +18,8 @@ from evokernel.backends.ascendc.cann.call import BUILD_RECORD
 from evokernel.backends.ascendc.cann.pipeline import LAUNCHES, TIMING_FOLDER
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verifier, verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verifier, verify
 
 SAMPLES = Path(next(iter(backends.__path__))) / "ascendc" / "samples"
 TEXT = (SAMPLES / "good" / "kernel.asc").read_text()

@@ -7,8 +7,8 @@ import pytest
 from evokernel.backends.native.toolchain import missing_compiler_message
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 FOLDER = Path(__file__).parent / "complex_numbers"
 KERNEL = (FOLDER / "kernel.asc").read_text()

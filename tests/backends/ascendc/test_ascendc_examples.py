@@ -10,8 +10,8 @@ from time_limits import HANG_S
 from evokernel.backends.native.toolchain import missing_compiler_message
 from evokernel.core.plugins import plugin_folder
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 FOLDER = plugin_folder("backend", "ascendc") / "examples"
 TASKS = {

@@ -11,8 +11,8 @@ from evokernel.backends.ascendc.project_parser import parse_project
 from evokernel.backends.native.toolchain import missing_compiler_message
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job, Outcome, Signature, Tensor
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 HERE = Path(__file__).parent / "expert_forms"
 BY_CORE = {f"{part}/{name}": (HERE / "by_core" / part / name).read_text() for part, name in

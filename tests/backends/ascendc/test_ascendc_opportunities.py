@@ -17,7 +17,7 @@ from evokernel.backends.native.toolchain import missing_compiler_message
 from evokernel.core.causes import CAUSES
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Profile, Task
-from evokernel.tasks import loader
+from evokernel.suites import loader
 
 CHIP = find_chip("910B2")
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "opportunities"

@@ -10,7 +10,7 @@ from evokernel.backends.ascendc.profile import CLOCK, HAZARD_TEXTS, profile_kern
 from evokernel.backends.ascendc.simulator_report import PREFIX, LaunchReport, parse_reports, slowest_call_at_size
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Profile, Task
-from evokernel.tasks import loader
+from evokernel.suites import loader
 
 CHIP = find_chip("910B2")
 TASK: Task = loader.load_tasks("starter/scale_shift")[0]

@@ -16,8 +16,8 @@ from evokernel.backends.native.toolchain import missing_compiler_message
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify.reasons import REASONS
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier.reasons import REASONS
 
 HOME = plugin_folder("backend", "ascendc")
 FILES = ("kernel", "library", "host", "bind")

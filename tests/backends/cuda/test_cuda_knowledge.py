@@ -19,10 +19,10 @@ from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job, ScalarArgument, Signature, Task, Tensor, Work
 from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.policies.excerpts import contains_identifier
-from evokernel.tasks.family import FAMILIES
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
-from evokernel.verify.reasons import REASONS
+from evokernel.suites.family import FAMILIES
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
+from evokernel.verifier.reasons import REASONS
 
 HERE = plugin_folder("backend", "cuda")
 CARDS = {item.id.removeprefix("cuda/"): item for item in load_seed_cards("cuda")}

@@ -17,8 +17,8 @@ from evokernel.backends.gpu.program import Copy, Fill, Launch, parse_program, va
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Candidate, Job
 from evokernel.reference.solution_binding import ReferenceTensor, match_reference_tensor
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 pytestmark = [pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc"), pytest.mark.slow(group="cuda model", one_in=3)]
 REFERENCE = """

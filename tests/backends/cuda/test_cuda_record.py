@@ -11,8 +11,8 @@ from evokernel.core.config import resolve_config
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify.evaluators import open_trial
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier.evaluators import open_trial
 
 HOME = plugin_folder("backend", "cuda") / "samples"
 pytestmark = pytest.mark.skipif(find_nvcc("") is None, reason="no nvcc")

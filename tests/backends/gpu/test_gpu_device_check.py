@@ -19,7 +19,7 @@ from evokernel.reference import tensor_compare
 from evokernel.reference.device_reference import DeviceReference
 from evokernel.reference.device_sample import have_equal_bits
 from evokernel.reference.module import Reference
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 KINDS = ("own", "near", "wide", "shifted", "tiny", "normal", "heavy", "zeros", "constant")
 

@@ -16,7 +16,7 @@ from evokernel.backends.gpu.timing_server import TimingServer
 from evokernel.core.backend import DeviceCase
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Candidate, Job
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 BYTES = 4 * 4096 * 8

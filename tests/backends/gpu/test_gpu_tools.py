@@ -14,7 +14,7 @@ from evokernel.backends.gpu.sanitizer_run import parse_first_finding
 from evokernel.backends.gpu.standalone import INPUTS
 from evokernel.core.errors import ToolUnavailable
 from evokernel.core.records import Work
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 SOURCE = {"kernel.cu": "__global__ void add(const float* x) {\n  __shared__ float t[256];\n  t[threadIdx.x] = x[0];\n  use(t[0]);\n}\n"}
 RACE = """========= COMPUTE-SANITIZER

@@ -22,13 +22,13 @@ from evokernel.backends.pallas.baseline import Baseline, BaselineUnavailable, ba
 from evokernel.backends.pallas.chips import get_chip
 from evokernel.backends.pallas.environment import ENVIRONMENT
 from evokernel.core.records import Signature, Task, Tensor, Work
-from evokernel.tasks.loader import load_tasks
+from evokernel.suites.loader import load_tasks
 
 needs_compiler = pytest.mark.skipif(compiler.unavailable_reason() is not None, reason=compiler.unavailable_reason() or "")
 needs_torchax = pytest.mark.skipif("torchax" not in {d.name for d in metadata.distributions()}, reason="needs torchax")
 V5E = get_chip("v5e")
 SHIPPED = baseline.SHIPPED_FILE
-OPERATORS = [path.stem for path in sorted((Path(str(evokernel.__file__)).parent / "tasks" / "starter").glob("[a-z]*.py"))]
+OPERATORS = [path.stem for path in sorted((Path(str(evokernel.__file__)).parent / "suites" / "starter").glob("[a-z]*.py"))]
 LOWERED = ("gelu", "sum_rows")
 X = Tensor(name="x", dtype="float32", shape=(8,))
 TASK = Task(

@@ -14,7 +14,7 @@ from evokernel.backends.pallas.chips import get_chip
 from evokernel.backends.pallas.errors import MAX_CHARS, clean_message, explain_message, load_patterns
 from evokernel.backends.pallas.lower import lower_program, target_chip
 from evokernel.backends.pallas.trace import explain_exception
-from evokernel.verify.reasons import REASONS
+from evokernel.verifier.reasons import REASONS
 
 RECORDED = json.loads(Path(__file__).with_name("errors.json").read_text())
 EXPECTED = {

@@ -30,8 +30,8 @@ from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import ScalarArgument, Signature, Task, Tensor, Work
 from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.policies.excerpts import contains_identifier
-from evokernel.tasks.family import FAMILIES
-from evokernel.verify.reasons import REASONS
+from evokernel.suites.family import FAMILIES
+from evokernel.verifier.reasons import REASONS
 
 HERE = plugin_folder("backend", "pallas")
 CARDS = {item.id.removeprefix("pallas/"): item for item in load_seed_cards("pallas")}

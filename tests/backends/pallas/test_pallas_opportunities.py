@@ -15,8 +15,8 @@ from evokernel.backends.pallas.schedule.trace import Costs, record_trace, replay
 from evokernel.core.causes import CAUSES
 from evokernel.core.plugins import plugin_folder
 from evokernel.core.records import Candidate, Job, Signature, Task, Tensor, Work
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
 
 V5E = get_chip("v5e")
 RECORDED = ("add", "add_tiny", "matmul", "manual", "between_hbm", "scaled", "gather", "branching", "xla_gelu")

@@ -9,7 +9,7 @@ from jax.experimental import pallas as pl  # noqa: E402
 from evokernel.backends.pallas import backend, compiler, lower, program_codec, tpu_timing  # noqa: E402
 from evokernel.backends.pallas.chips import get_chip  # noqa: E402
 from evokernel.core.errors import CandidateError, InfraError  # noqa: E402
-from evokernel.tasks.loader import load_tasks  # noqa: E402
+from evokernel.suites.loader import load_tasks  # noqa: E402
 
 V5E = get_chip("v5e")
 

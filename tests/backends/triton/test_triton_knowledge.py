@@ -20,8 +20,8 @@ from sampling import one_in
 
 import evokernel
 from evokernel.memory.seed_cards import load_card
-from evokernel.tasks.family import FAMILIES
-from evokernel.verify.reasons import REASONS
+from evokernel.suites.family import FAMILIES
+from evokernel.verifier.reasons import REASONS
 
 triton_card_cases = pytest.importorskip("triton_card_cases", reason="torch is not installed", exc_type=ImportError)
 

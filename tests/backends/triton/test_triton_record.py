@@ -8,9 +8,9 @@ from evokernel.backends.gpu.program import FILE, Fill, Launch, read_programs
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job, Task
-from evokernel.tasks.loader import load_tasks
-from evokernel.verify import verify
-from evokernel.verify.evaluators import open_trial
+from evokernel.suites.loader import load_tasks
+from evokernel.verifier import verify
+from evokernel.verifier.evaluators import open_trial
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="no Triton")
 TEXT = """

@@ -16,9 +16,9 @@ from evokernel.app.kernelbench.solution_client import SolutionReply, SolutionSan
 from evokernel.app.kernelbench.solution_files import Solution
 from evokernel.core.memory_limits import memory_shortage
 from evokernel.core.records import Task
-from evokernel.verify.cases import Case, Cases
-from evokernel.verify.feedback import describe_difference
-from evokernel.verify.tolerance import UnsuitableInputs
+from evokernel.verifier.cases import Case, Cases
+from evokernel.verifier.feedback import describe_difference
+from evokernel.verifier.tolerance import UnsuitableInputs
 
 KINDS = ("own", "normal", "wide", "tiny", "own")
 """Kinds of inputs, in order; the last is the first with other values."""

@@ -28,7 +28,7 @@ from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import Executor
 from evokernel.core.records import Task
-from evokernel.tasks.loader import describe_task
+from evokernel.suites.loader import describe_task
 
 log = logging.getLogger(__name__)
 RESULTS_FOLDER = "results"

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
-from evokernel.tasks.loader import TaskFile, find_task_files
-from evokernel.tasks.published_format import SOLUTION
+from evokernel.suites.loader import TaskFile, find_task_files
+from evokernel.suites.published_format import SOLUTION
 
 Kind = Literal["cuda", "triton", "pytorch"]
 LEVEL = re.compile(r"(?:^|[^a-z])(?:level|lvl|l)[-_]?([1-9])(?![0-9])", re.IGNORECASE)

@@ -66,7 +66,7 @@ class TaskOrigin(NamedTuple):
 @cache
 def load_checkouts() -> dict[str, Checkout]:
     """Return the benchmarks that are recognised by their layout."""
-    text = (resources.files("evokernel.tasks") / "checkouts.toml").read_text(encoding="utf-8")
+    text = (resources.files("evokernel.suites") / "checkouts.toml").read_text(encoding="utf-8")
     return {name: Checkout.model_validate(one) for name, one in tomllib.loads(text).items()}
 
 

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from evokernel.core.errors import CandidateError, UserError
-from evokernel.verify.cases import Case
-from evokernel.verify.device_check import check_on_device
-from evokernel.verify.hints import add_hints
-from evokernel.verify.parts import check_in_parts, confirm_in_parts
-from evokernel.verify.sanitize import start_external_sanitizer
-from evokernel.verify.shared_buffers import NAN_GAP_BYTE, NUMBER_GAP_BYTE, Arena, BufferSlot
-from evokernel.verify.tolerance import UnsuitableInputs
-from evokernel.verify.trial import Trial, describe_size
+from evokernel.verifier.cases import Case
+from evokernel.verifier.device_check import check_on_device
+from evokernel.verifier.hints import add_hints
+from evokernel.verifier.parts import check_in_parts, confirm_in_parts
+from evokernel.verifier.sanitize import start_external_sanitizer
+from evokernel.verifier.shared_buffers import NAN_GAP_BYTE, NUMBER_GAP_BYTE, Arena, BufferSlot
+from evokernel.verifier.tolerance import UnsuitableInputs
+from evokernel.verifier.trial import Trial, describe_size
 
 BENCH_CONFIRMATION = (("bench", "own"), ("bench", "normal"), ("bench", "heavy"), ("bench", "zeros"), ("bench", "constant"))
 SIMULATED_BENCH_CONFIRMATION = (("bench", "wide"), ("bench", "shifted"), ("bench", "tiny"))

@@ -18,8 +18,8 @@ from evokernel.core import paths
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Record, Scalar, Settings, Usage
-from evokernel.verify.strip_comments import UnreadableCode, strip_candidate
-from evokernel.verify.trial import Trial
+from evokernel.verifier.strip_comments import UnreadableCode, strip_candidate
+from evokernel.verifier.trial import Trial
 
 if TYPE_CHECKING:  # a verifier without review does not wait for the client's imports
     from evokernel.llm.client import ChatClient

@@ -24,12 +24,12 @@ from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Job, Settings
 from evokernel.sandbox import isolated_python, profiles
 from evokernel.sandbox.profiles import SandboxPlan
-from evokernel.verify.candidate_main import InputChange
-from evokernel.verify.exit_errors import make_exit_error
-from evokernel.verify.reasons import REASONS, sanitize_text
-from evokernel.verify.scratch_dir import WRITE_RULE, check_disk_quota, check_regular_files, remove_folder
-from evokernel.verify.shared_buffers import Arena, BufferSlot
-from evokernel.verify.zygote import ForkedProcess, Zygote
+from evokernel.verifier.candidate_main import InputChange
+from evokernel.verifier.exit_errors import make_exit_error
+from evokernel.verifier.reasons import REASONS, sanitize_text
+from evokernel.verifier.scratch_dir import WRITE_RULE, check_disk_quota, check_regular_files, remove_folder
+from evokernel.verifier.shared_buffers import Arena, BufferSlot
+from evokernel.verifier.zygote import ForkedProcess, Zygote
 
 START_TIMEOUT_S, EXIT_TIMEOUT_S, DISK_POLL_S = 60.0, 5.0, 0.05
 MAX_REPLY_BYTES, MAX_LOCATE_BYTES = 16 << 10, 1 << 20
@@ -130,7 +130,7 @@ class CandidateProcess:
             return ForkedProcess(get_zygote(backend, job.settings), self.stderr_file, descriptors, self.scratch, variables)
         disable_address_randomization()
         return subprocess.Popen(
-            isolated_python.isolated_command("evokernel.verify.candidate_main", "main"),
+            isolated_python.isolated_command("evokernel.verifier.candidate_main", "main"),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self.stderr_file,

@@ -26,7 +26,7 @@ from evokernel.core.numeric_contract import (
     make_tolerance_rule,
 )
 from evokernel.core.records import Task
-from evokernel.verify.compare import INEXACT, ExpectedOutput, ValueRange, compute_rms, decode_values
+from evokernel.verifier.compare import INEXACT, ExpectedOutput, ValueRange, compute_rms, decode_values
 
 if TYPE_CHECKING:
     from evokernel.reference.float64_reference import Float64Result

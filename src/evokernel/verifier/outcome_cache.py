@@ -67,9 +67,11 @@ def cache_path(job: Job, backend: Backend, versions: dict[str, str]) -> Path:
 def hash_code(module: str) -> str:
     """Hash the source code of the verifier and the backend, in whatever languages it is written."""
     home = Path(str(evokernel.__file__)).parent
-    backend_folder = home / "backends" / module.split(".")[2] if module.startswith("evokernel.backends.") else home / "verify"
+    backend_folder = home / "backends" / module.split(".")[2] if module.startswith("evokernel.backends.") else home / "verifier"
     digest = hashlib.sha256()
-    for folder in sorted({home / "verify", home / "reference", home / "core", home / "backends" / "native", backend_folder}):
+    for folder in sorted(
+        {home / "verifier", home / "reference", home / "core", home / "backends" / "native", home / "backends" / "gpu", backend_folder}
+    ):
         for path in sorted(path for path in folder.rglob("*") if path.is_file() and not DATA_FOLDERS & set(path.relative_to(home).parts)):
             digest.update(path.read_bytes())
     return digest.hexdigest()

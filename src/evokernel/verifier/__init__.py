@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 def verify(job: Job, on_gate: GateListener | None = None) -> Outcome:
     """Return the outcome of one candidate. Raise InfraError if the machine failed, UserError if the task or a setting is broken."""
-    from evokernel.verify.verifier import verify as run_verifier  # the candidate process imports this package, too: keep it light
+    from evokernel.verifier.verifier import verify as run_verifier  # the candidate process imports this package, too: keep it light
 
     return run_verifier(job, on_gate)

@@ -13,7 +13,7 @@ from evokernel.core.output_difference import (
     find_range,
     guess_cause,
 )
-from evokernel.verify.compare import Difference, compute_rms
+from evokernel.verifier.compare import Difference, compute_rms
 
 
 def describe_difference(difference: Difference, size: str, shapes: str, kind: str = "own") -> str:

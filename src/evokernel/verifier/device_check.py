@@ -8,8 +8,8 @@ from evokernel.core.backend import DeviceCase, DeviceCaseResult, DeviceCheckResu
 from evokernel.core.errors import CandidateError
 from evokernel.core.output_difference import describe_output_difference
 from evokernel.core.seeds import seed_from_text
-from evokernel.verify.hints import add_hints
-from evokernel.verify.trial import MIN_CASES, Trial
+from evokernel.verifier.hints import add_hints
+from evokernel.verifier.trial import MIN_CASES, Trial
 
 SKIPPED_NOTE = "other input distributions at the timed size: computing the reference takes too long"
 

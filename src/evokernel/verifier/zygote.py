@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from evokernel.core.errors import InfraError
 from evokernel.sandbox import isolated_python
-from evokernel.verify import candidate_main
+from evokernel.verifier import candidate_main
 
 START_TIMEOUT_S, REPLY_TIMEOUT_S, POLL_S = 60.0, 20.0, 0.002
 MAX_MESSAGE_BYTES = 1 << 16

@@ -18,9 +18,9 @@ from evokernel.core.errors import UserError
 from evokernel.core.labels import format_count
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Task, TimedSize
-from evokernel.tasks import cache, suite_paths
-from evokernel.tasks.family import classify_operator
-from evokernel.tasks.published_format import extract_reference
+from evokernel.suites import cache, suite_paths
+from evokernel.suites.family import classify_operator
+from evokernel.suites.published_format import extract_reference
 
 log = logging.getLogger(__name__)
 MAX_NAMES_SHOWN = 20
@@ -135,7 +135,7 @@ def import_describe() -> ModuleType:
 @lru_cache
 def suites_folder() -> Path:
     """Return the folder of the suites in this package."""
-    return Path(str(resources.files("evokernel.tasks")))
+    return Path(str(resources.files("evokernel.suites")))
 
 
 def resolve_files(part: str) -> list[TaskFile]:

@@ -13,9 +13,9 @@ from evokernel.core.backend import Array
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job, Settings, Task
-from evokernel.verify.evaluators import open_trial
-from evokernel.verify.trial import Trial
-from evokernel.verify.verifier import scratch_folder
+from evokernel.verifier.evaluators import open_trial
+from evokernel.verifier.trial import Trial
+from evokernel.verifier.verifier import scratch_folder
 
 TIMEOUT_S = 600.0
 Scalars = tuple[tuple[str, str, float], ...]

@@ -20,11 +20,11 @@ from evokernel.core.backend import Array
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.seeds import seed_from_text
 from evokernel.reference.region_boxes import split_box
-from evokernel.verify.compare import INEXACT, Difference, ExpectedOutput, ValueRange
-from evokernel.verify.feedback import format_number
-from evokernel.verify.shared_buffers import BufferSlot, make_blank_array, view_tensor
-from evokernel.verify.tolerance import UnsuitableInputs
-from evokernel.verify.trial import Trial
+from evokernel.verifier.compare import INEXACT, Difference, ExpectedOutput, ValueRange
+from evokernel.verifier.feedback import format_number
+from evokernel.verifier.shared_buffers import BufferSlot, make_blank_array, view_tensor
+from evokernel.verifier.tolerance import UnsuitableInputs
+from evokernel.verifier.trial import Trial
 
 if TYPE_CHECKING:
     import torch

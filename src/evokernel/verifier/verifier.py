@@ -20,13 +20,13 @@ from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import GateListener
 from evokernel.core.records import GateResult, Job, Outcome
 from evokernel.sandbox import layers
-from evokernel.verify import scratch_dir
-from evokernel.verify.candidate_process import forks_zygote, get_zygote
-from evokernel.verify.evaluators import open_trial
-from evokernel.verify.gates import GATES, TUNING_GATES
-from evokernel.verify.outcome_cache import load_outcome, store_outcome
-from evokernel.verify.reasons import sanitize_text
-from evokernel.verify.timing import make_timed_outcome
+from evokernel.verifier import scratch_dir
+from evokernel.verifier.candidate_process import forks_zygote, get_zygote
+from evokernel.verifier.evaluators import open_trial
+from evokernel.verifier.gates import GATES, TUNING_GATES
+from evokernel.verifier.outcome_cache import load_outcome, store_outcome
+from evokernel.verifier.reasons import sanitize_text
+from evokernel.verifier.timing import make_timed_outcome
 
 log = logging.getLogger(__name__)
 MAX_ATTEMPTS = 3

@@ -23,13 +23,13 @@ from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Job, Outcome
 from evokernel.core.seeds import seed_from_text
 from evokernel.core.statistics import is_significant, median_interval, quantile
-from evokernel.verify.candidate_main import PERTURB, ROTATE, SWAP_PAIR, InputChange, apply_input_changes, view_bits
-from evokernel.verify.candidate_process import CommandTiming
-from evokernel.verify.cases import Case, Cases, find_changeable_inputs
-from evokernel.verify.compare import decode_values
-from evokernel.verify.incumbent import log_failure, start_kernel
-from evokernel.verify.shared_buffers import BufferSlot
-from evokernel.verify.trial import Trial
+from evokernel.verifier.candidate_main import PERTURB, ROTATE, SWAP_PAIR, InputChange, apply_input_changes, view_bits
+from evokernel.verifier.candidate_process import CommandTiming
+from evokernel.verifier.cases import Case, Cases, find_changeable_inputs
+from evokernel.verifier.compare import decode_values
+from evokernel.verifier.incumbent import log_failure, start_kernel
+from evokernel.verifier.shared_buffers import BufferSlot
+from evokernel.verifier.trial import Trial
 
 log = logging.getLogger(__name__)
 WINDOW_S = 0.002

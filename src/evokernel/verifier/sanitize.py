@@ -13,12 +13,12 @@ import numpy as np
 from evokernel.core.backend import Arguments
 from evokernel.core.errors import CandidateError, InfraError, ToolUnavailable
 from evokernel.core.seeds import seed_from_text
-from evokernel.verify.candidate_process import CandidateProcess
-from evokernel.verify.cases import Case
-from evokernel.verify.feedback import describe_difference
-from evokernel.verify.scratch_dir import WRITE_RULE
-from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes
-from evokernel.verify.trial import Trial, describe_shapes, describe_size
+from evokernel.verifier.candidate_process import CandidateProcess
+from evokernel.verifier.cases import Case
+from evokernel.verifier.feedback import describe_difference
+from evokernel.verifier.scratch_dir import WRITE_RULE
+from evokernel.verifier.shared_buffers import Arena, BufferSlot, compute_span_bytes
+from evokernel.verifier.trial import Trial, describe_shapes, describe_size
 
 STACK_BYTES = 64 << 20
 """Under a sanitizer, arrays that shared a place on the stack get separate places."""

@@ -19,10 +19,10 @@ from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.output_difference import is_hidden
 from evokernel.core.records import Job, Profile, Usage
 from evokernel.core.seeds import seed_from_text
-from evokernel.verify.candidate_process import CandidateProcess
-from evokernel.verify.cases import Case, Cases
-from evokernel.verify.feedback import describe_difference
-from evokernel.verify.shared_buffers import Arena, BufferSlot, compute_span_bytes, make_blank_array
+from evokernel.verifier.candidate_process import CandidateProcess
+from evokernel.verifier.cases import Case, Cases
+from evokernel.verifier.feedback import describe_difference
+from evokernel.verifier.shared_buffers import Arena, BufferSlot, compute_span_bytes, make_blank_array
 
 MIN_CASES = 3
 """Cases per size, if its plan has as many. All cases of a size share their memory, which exposes kernels that remember results by address.

@@ -31,10 +31,10 @@ from evokernel.reference.input_distributions import (
     classify_structure,
     redraw_inputs,
 )
-from evokernel.verify.compare import FLOATS, INEXACT, ExpectedOutput
-from evokernel.verify.odd_sizes import draw_odd_size
-from evokernel.verify.shared_buffers import make_blank_array
-from evokernel.verify.tolerance import Tolerance, UnsuitableInputs
+from evokernel.verifier.compare import FLOATS, INEXACT, ExpectedOutput
+from evokernel.verifier.odd_sizes import draw_odd_size
+from evokernel.verifier.shared_buffers import make_blank_array
+from evokernel.verifier.tolerance import Tolerance, UnsuitableInputs
 
 if TYPE_CHECKING:
     from evokernel.reference.module import Reference, Sample

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from evokernel.core.errors import UserError, is_out_of_memory
 from evokernel.core.memory_limits import memory_shortage, total_memory_bytes
 from evokernel.core.records import Record, Task
-from evokernel.tasks.loader import TaskFile, describe_task
+from evokernel.suites.loader import TaskFile, describe_task
 
 SIZES = ("bench", "small", "held_out")
 PROTOCOLS = ("strict", "paper")
@@ -189,7 +189,7 @@ def describe_error(error: Exception) -> str:
 def find_issues(task: Task) -> Iterator[LintIssue]:
     """Yield all issues of a task, size by size."""
     from evokernel.reference.shrink import shrink_to_fit
-    from evokernel.tasks.lint_checks import lint_task
+    from evokernel.suites.lint_checks import lint_task
 
     yield from find_static_issues(task)
     checked_overrides = set()

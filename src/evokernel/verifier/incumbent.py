@@ -15,8 +15,8 @@ from pathlib import Path
 
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Candidate, Job
-from evokernel.verify.shared_buffers import Arena
-from evokernel.verify.trial import Trial
+from evokernel.verifier.shared_buffers import Arena
+from evokernel.verifier.trial import Trial
 
 log = logging.getLogger(__name__)
 MAX_BUILDS, MAX_BUILD_BYTES = 32, 16 << 20

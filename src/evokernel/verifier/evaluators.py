@@ -9,9 +9,9 @@ from evokernel.core.backend import Backend, Capabilities, TimingResult
 from evokernel.core.errors import CandidateError
 from evokernel.core.records import Job
 from evokernel.core.tunables import read_tunables
-from evokernel.verify import incumbent
-from evokernel.verify.timing import make_synthetic_timing, measure_candidate
-from evokernel.verify.trial import Evaluator, Trial
+from evokernel.verifier import incumbent
+from evokernel.verifier.timing import make_synthetic_timing, measure_candidate
+from evokernel.verifier.trial import Evaluator, Trial
 
 MAX_VIOLATIONS = 5
 

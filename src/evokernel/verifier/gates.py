@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from evokernel.core.errors import CandidateError
 from evokernel.core.statistics import is_significant
-from evokernel.verify import llm_review, sanitize
-from evokernel.verify.check import check_values, confirm_on_new_cases, run_timed_size
-from evokernel.verify.timing import make_timed_outcome
-from evokernel.verify.trial import Trial
+from evokernel.verifier import llm_review, sanitize
+from evokernel.verifier.check import check_values, confirm_on_new_cases, run_timed_size
+from evokernel.verifier.timing import make_timed_outcome
+from evokernel.verifier.trial import Trial
 
 IMPOSSIBLE_MARGIN = 0.95
 """A latency below this share of the time to move the data is refused as impossible."""
