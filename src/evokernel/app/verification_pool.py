@@ -1,0 +1,163 @@
+"""Verifies many kernels outside a run with workers that stay warm: what the Python API, the service, MCP, RL and CI gates build on."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from evokernel.app.factory import check_llm_review, load_sized_tasks, make_part
+from evokernel.app.kernel_files import detect_backend, load_backend_classes, read_candidate, require_kernel_source
+from evokernel.core.config import RunConfig, resolve_config
+from evokernel.core.errors import UserError
+from evokernel.core.plugins import find_plugin
+from evokernel.core.protocols import Executor, RemoteExecutor, ReportingExecutor
+from evokernel.core.records import Candidate, GateResult, Job, Outcome, Task
+from evokernel.engine.jobs import make_job
+
+KernelSource = str | os.PathLike[str] | Mapping[str, str] | Candidate
+"""A kernel: its source text, its file or folder, its files by name, or a candidate."""
+TaskSource = str | os.PathLike[str] | Task
+"""A task: `suite/name`, the path of a .py file, or a task that was loaded."""
+ProgressListener = Callable[[str, GateResult | None], None]
+"""Called from any thread with the name of a gate: when the gate starts, with None, and when it ends, with its result."""
+
+
+class PlannedVerification(NamedTuple):
+    """A verification whose settings, task and kernel were checked and that can be submitted."""
+
+    config: RunConfig
+    task: Task
+    candidate: Candidate
+    baselines: tuple[str, ...]
+
+
+class VerificationPool:
+    """Verifies kernels of any task and backend. `settings` are those of a run, such as {"timeout_s": 20, "backend": {"threads": 2}}.
+
+    Planning raises UserError for what the caller must correct. A submitted verification always ends with an outcome, or with InfraError
+    if no worker could complete it. Thread-safe. Close it, or use it in a `with` statement.
+    """
+
+    def __init__(self, workers: int = 1, settings: Mapping[str, Any] | None = None) -> None:
+        self.settings = dict(settings or {})
+        self.config = resolve_config(None, base=self.settings, workers=workers)
+        self.executor: Executor = make_part(self.config, "executor")
+        self.listeners: dict[tuple[str, int], ProgressListener] = {}
+        self.lock = threading.Lock()
+        self.tasks: dict[tuple[str, str, str], Task] = {}
+        if isinstance(self.executor, ReportingExecutor):
+            self.executor.on_gate = self.report_gate
+
+    def __enter__(self) -> VerificationPool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the workers."""
+        self.executor.close()
+
+    def plan(
+        self,
+        kernel: KernelSource,
+        task: TaskSource,
+        *,
+        backend: str | None = None,
+        size: str | None = None,
+        baselines: Sequence[str] = (),
+        overrides: Sequence[str] = (),
+    ) -> PlannedVerification:
+        """Check everything that the caller could have got wrong, without verifying. Raises UserError with one line that names the fix.
+
+        `baselines` are timed besides PyTorch's eager mode; `overrides` are settings such as "backend.threads=2".
+        """
+        candidate = as_candidate(kernel, backend)
+        settings = self.settings | {"backend": self.backend_settings(candidate.backend)}
+        config = resolve_config(None, overrides, base=settings, size=size, tuning_trials=0)
+        check_llm_review(config)
+        plugin = make_part(config, "backend")
+        if not isinstance(self.executor, RemoteExecutor) and (reason := plugin.unavailable_reason()):
+            raise UserError(f"backend '{candidate.backend}' cannot work on this machine: {reason}")
+        require_kernel_source(candidate, plugin)
+        return PlannedVerification(config, self.load_task(task, config), candidate, ("eager", *baselines))
+
+    def backend_settings(self, name: str) -> dict[str, Any]:
+        """The settings of a kernel's backend: the pool's, if they are for that backend or for any."""
+        own = dict(self.settings.get("backend") or {})
+        return own | {"name": name} if own.get("name", name) == name else {"name": name}
+
+    def load_task(self, task: TaskSource, config: RunConfig) -> Task:
+        """Load a task once for each backend and size; a file is read again if it changed."""
+        if isinstance(task, Task):
+            return task
+        path = Path(task)
+        spec = f"{task}@{path.stat().st_mtime_ns}" if path.suffix == ".py" and path.is_file() else str(task)
+        key = (spec, config.plugin_name("backend"), config.size)
+        if key not in self.tasks:
+            tasks = load_sized_tasks(config, str(task))
+            if len(tasks) != 1:
+                raise UserError(f"'{task}' names {len(tasks)} tasks. Name one, such as {tasks[0].id}.")
+            self.tasks[key] = tasks[0]
+        return self.tasks[key]
+
+    def submit(
+        self, planned: PlannedVerification, *, on_gate: ProgressListener | None = None, ignore_cache: bool = False
+    ) -> Future[Outcome]:
+        """Queue a verification; the future raises InfraError if no worker could complete it."""
+        config, task, candidate, baselines = planned
+        job = make_job(config, task, candidate, seed=config.seed, baselines=baselines).model_copy(update={"ignore_cache": ignore_cache})
+        if on_gate is None or not isinstance(self.executor, ReportingExecutor):
+            return self.executor.submit(job)
+        job = job.model_copy(update={"reports_gates": True})
+        key = listener_key(job)
+        with self.lock:
+            self.listeners[key] = on_gate
+        future = self.executor.submit(job)
+        future.add_done_callback(lambda _: self.listeners.pop(key, None))
+        return future
+
+    def verify(self, kernel: KernelSource, task: TaskSource, **options: Any) -> Outcome:
+        """Plan a verification with the options of `plan`, and wait for its outcome."""
+        return self.submit(self.plan(kernel, task, **options)).result()
+
+    def report_gate(self, job: Job, gate: str, result: GateResult | None) -> None:
+        """Pass the progress of a job on to whoever submitted it."""
+        if listener := self.listeners.get(listener_key(job)):
+            listener(gate, result)
+
+
+def listener_key(job: Job) -> tuple[str, int]:
+    """What tells the jobs of a pool apart: the same kernel of the same task under the same settings makes the same progress."""
+    return f"{job.task.id}/{job.candidate.id}/{sorted(job.settings.items())}", job.seed
+
+
+def as_candidate(kernel: KernelSource, backend: str | None) -> Candidate:
+    """Read a kernel. A string is source text if it has several lines or names no file; then the backend must be named."""
+    if isinstance(kernel, Candidate):
+        return kernel
+    if isinstance(kernel, Mapping):
+        return Candidate(backend=require_backend_name(backend), files=dict(kernel))
+    path = Path(kernel)
+    if isinstance(kernel, os.PathLike) or is_path(kernel):
+        return read_candidate(path, backend or detect_backend(path))
+    name = require_backend_name(backend)
+    return Candidate(backend=name, files={load_backend_classes()[name].file_name: kernel})
+
+
+def is_path(text: str) -> bool:
+    """Whether a text is a path and not the source of a kernel."""
+    return "\n" not in text and 0 < len(text) < os.pathconf("/", "PC_PATH_MAX") and Path(text).exists()
+
+
+def require_backend_name(backend: str | None) -> str:
+    """Return the name of an existing backend. Raises UserError otherwise."""
+    if backend is None:
+        raise UserError('source text has no file name: name its language, such as backend="cpp"')
+    find_plugin("backend", backend)
+    return backend
