@@ -72,25 +72,23 @@ class VerificationPool:
         size: str | None = None,
         baselines: Sequence[str] = (),
         overrides: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
     ) -> PlannedVerification:
         """Check everything that the caller could have got wrong, without verifying. Raises UserError with one line that names the fix.
 
-        `baselines` are timed besides PyTorch's eager mode; `overrides` are settings such as "backend.threads=2".
+        `baselines` are timed besides PyTorch's eager mode; `settings` are further settings of this verification, as for the
+        pool; `overrides` are the same as text, such as "backend.threads=2".
         """
         candidate = as_candidate(kernel, backend)
-        settings = self.settings | {"backend": self.backend_settings(candidate.backend)}
-        config = resolve_config(None, overrides, base=settings, size=size, tuning_trials=0)
+        own = {**self.settings, **(settings or {})}
+        base = own | {"backend": backend_settings(own, candidate.backend)}
+        config = resolve_config(None, overrides, base=base, size=size, tuning_trials=0)
         check_llm_review(config)
         plugin = make_part(config, "backend")
         if not isinstance(self.executor, RemoteExecutor) and (reason := plugin.unavailable_reason()):
             raise UserError(f"backend '{candidate.backend}' cannot work on this machine: {reason}")
         require_kernel_source(candidate, plugin)
         return PlannedVerification(config, self.load_task(task, config), candidate, ("eager", *baselines))
-
-    def backend_settings(self, name: str) -> dict[str, Any]:
-        """The settings of a kernel's backend: the pool's, if they are for that backend or for any."""
-        own = dict(self.settings.get("backend") or {})
-        return own | {"name": name} if own.get("name", name) == name else {"name": name}
 
     def load_task(self, task: TaskSource, config: RunConfig) -> Task:
         """Load a task once for each backend and size; a file is read again if it changed."""
@@ -130,6 +128,13 @@ class VerificationPool:
         """Pass the progress of a job on to whoever submitted it."""
         if listener := self.listeners.get(listener_key(job)):
             listener(gate, result)
+
+
+def backend_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of a kernel's backend: those given, if they are for that backend or for any."""
+    chosen = settings.get("backend") or {}
+    own = {"name": chosen} if isinstance(chosen, str) else dict(chosen)
+    return own | {"name": name} if own.get("name", name) == name else {"name": name}
 
 
 def listener_key(job: Job) -> tuple[str, int]:
