@@ -179,7 +179,7 @@ def test_best_kernel_and_its_export(runs, tmp_path):
     assert not slower.is_faster
     assert slower.export(tmp_path / "slower").kernels[0].operator.endswith("sigmoid_slower")
     assert sorted(one.task.rpartition("/")[2] for one in first.export(tmp_path / "all").kernels) == ["fused", "tanh"]
-    with pytest.raises(ek.UserError, match="this run has no task .tahn"):
+    with pytest.raises(ek.UserError, match="this run has no task 'tahn'"):
         first.best("tahn")
 
 

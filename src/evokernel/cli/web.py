@@ -150,8 +150,9 @@ def is_local(host: str) -> bool:
 
 def serve(run_index: RunIndex, host: str, port: int, token: str, open_browser: bool) -> None:
     """Serve until Ctrl-C."""
+    from evokernel.core.sockets import open_socket
     from evokernel.web.auth import new_token
-    from evokernel.web.server import Dashboard, open_socket, run_server
+    from evokernel.web.server import Dashboard, run_server
 
     if not token and not is_local(host):
         token = new_token()

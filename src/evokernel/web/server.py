@@ -302,16 +302,3 @@ def require_folder(folder: Path) -> Path:
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder. Name a run folder, or a folder that contains run folders.")
     return folder
-
-
-def open_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket; raises UserError if the address is not available."""
-    try:
-        kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.socket(kind, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)  # early requests wait until the server is ready
-    except OSError as error:
-        raise UserError(f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another with --host or --port.") from error
-    return listener
