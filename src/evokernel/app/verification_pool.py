@@ -80,8 +80,7 @@ class VerificationPool:
         pool; `overrides` are the same as text, such as "backend.threads=2".
         """
         candidate = as_candidate(kernel, backend)
-        own = {**self.settings, **(settings or {})}
-        base = own | {"backend": backend_settings(own, candidate.backend)}
+        base = {**self.settings, **(settings or {}), "backend": self.backend_settings(candidate.backend, settings)}
         config = resolve_config(None, overrides, base=base, size=size, tuning_trials=0)
         check_llm_review(config)
         plugin = make_part(config, "backend")
@@ -89,6 +88,12 @@ class VerificationPool:
             raise UserError(f"backend '{candidate.backend}' cannot work on this machine: {reason}")
         require_kernel_source(candidate, plugin)
         return PlannedVerification(config, self.load_task(task, config), candidate, ("eager", *baselines))
+
+    def backend_settings(self, name: str, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The settings of a kernel's backend: those given, or else the pool's, if they are for that backend or for any."""
+        chosen = (settings or {}).get("backend") or self.settings.get("backend") or {}
+        own = {"name": chosen} if isinstance(chosen, str) else dict(chosen)
+        return own | {"name": name} if own.get("name", name) == name else {"name": name}
 
     def load_task(self, task: TaskSource, config: RunConfig) -> Task:
         """Load a task once for each backend and size; a file is read again if it changed."""
@@ -128,13 +133,6 @@ class VerificationPool:
         """Pass the progress of a job on to whoever submitted it."""
         if listener := self.listeners.get(listener_key(job)):
             listener(gate, result)
-
-
-def backend_settings(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The settings of a kernel's backend: those given, if they are for that backend or for any."""
-    chosen = settings.get("backend") or {}
-    own = {"name": chosen} if isinstance(chosen, str) else dict(chosen)
-    return own | {"name": name} if own.get("name", name) == name else {"name": name}
 
 
 def listener_key(job: Job) -> tuple[str, int]:
