@@ -34,6 +34,7 @@ COMMANDS = {
     "glossary": "Explain the terms that help texts, reports and the dashboard use.",
     "model": "Fetch and serve a language model on this machine, without an API key.",
     "web": "Serve a read-only dashboard of runs and memory banks.",
+    "serve": "Serve verification over HTTP, with tokens, a durable queue and metrics.",
 }
 
 
