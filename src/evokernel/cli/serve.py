@@ -147,8 +147,10 @@ def count_slots(pool: VerificationPool) -> int:
 
     config = pool.config
     parameters = inspect.signature(find_plugin("executor", config.plugin_name("executor"))).parameters
-    default = parameters["jobs"].default if "jobs" in parameters else config.worker_count
-    return int(config.plugin_settings("executor").get("jobs", default)) + 1
+    if "jobs" not in parameters:
+        return config.worker_count + 1
+    jobs: Any = config.plugin_settings("executor").get("jobs", parameters["jobs"].default)
+    return int(jobs) + 1
 
 
 def serving_record(settings: QueueSettings, tokens: TokenFile | None, host: str, port: int, run_settings: dict[str, Any]) -> dict[str, Any]:

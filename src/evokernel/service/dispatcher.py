@@ -96,7 +96,7 @@ class Dispatcher:
             if job is None or not self.journal.mark_running(id):
                 return  # it was cancelled
             self.metrics.wait_seconds.observe(max(0.0, time.time() - job.created_at))
-            request = VerificationRequest.model_validate_json(job.request)
+            request = VerificationRequest.model_validate_json(job.content.request)
             if request.reuse_outcome and (earlier := self.journal.find_reusable(job)):
                 self.metrics.reused.inc()
                 self.finish(id, Ending("done", earlier.result, reused_from=earlier.id))
@@ -120,7 +120,7 @@ class Dispatcher:
 
     def plan(self, job: StoredJob, request: VerificationRequest) -> PlannedVerification:
         """Plan a verification from what the journal keeps of it."""
-        task = Task.model_validate_json(job.task_record) if job.task_record else self.catalog.load_task(request)
+        task = Task.model_validate_json(job.content.task_record) if job.content.task_record else self.catalog.load_task(request)
         return self.catalog.plan(request, task, job.seed)
 
     def complete(self, tenant: str, id: str, planned: PlannedVerification, started_at: float, future: Future[Outcome]) -> None:

@@ -41,19 +41,13 @@ class NewJob(NamedTuple):
 
 
 class StoredJob(NamedTuple):
-    """A verification as the journal keeps it; the fields are the columns of the table."""
+    """A verification as the journal keeps it; the fields before `content` are columns of the table."""
 
     seq: int
     id: str
     tenant: str
     batch: str
     state: State
-    request: str
-    fingerprint: str
-    task: str
-    task_record: str
-    backend: str
-    candidate: str
     seed: int
     session: str
     starts: int
@@ -63,6 +57,7 @@ class StoredJob(NamedTuple):
     result: str
     error: str
     reused_from: str
+    content: NewJob
 
     @property
     def is_final(self) -> bool:
@@ -166,11 +161,8 @@ class JobJournal:
             ids = tuple(secrets.token_hex(12) for _ in jobs)
             now = time.time()
             rows = [(id, tenant, batch, *job, secrets.randbits(48), now) for id, job in zip(ids, jobs)]
-            connection.executemany(
-                "INSERT INTO jobs (id, tenant, batch, request, fingerprint, task, task_record, backend, candidate, seed, created_at) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
+            columns = ("id", "tenant", "batch", *NewJob._fields, "seed", "created_at")
+            connection.executemany(f"INSERT INTO jobs ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", rows)
             if key:
                 connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (tenant, key, body, batch or ids[0], now))
         return Accepted(ids, batch, False)
@@ -209,9 +201,11 @@ class JobJournal:
 
     def select(self, where: str, values: Sequence[object]) -> list[StoredJob]:
         """Read verifications."""
-        columns = ", ".join(StoredJob._fields)
+        own = StoredJob._fields[:-1]
+        columns = ", ".join((*own, *NewJob._fields))
         with self.lock:
-            return [StoredJob._make(row) for row in self.connection.execute(f"SELECT {columns} FROM jobs WHERE {where}", tuple(values))]
+            rows = self.connection.execute(f"SELECT {columns} FROM jobs WHERE {where}", tuple(values)).fetchall()
+        return [StoredJob._make((*row[: len(own)], NewJob._make(row[len(own) :]))) for row in rows]
 
     def list_queued(self) -> list[tuple[str, str]]:
         """Tenant and id of everything that waits, oldest first."""
@@ -221,7 +215,7 @@ class JobJournal:
     def find_reusable(self, job: StoredJob) -> StoredJob | None:
         """A verification of the same tenant with the same content that this server has completed since it started."""
         where = "tenant = ? AND fingerprint = ? AND session = ? AND state = 'done' AND reused_from = '' AND is_repeatable = 1"
-        found = self.select(f"{where} ORDER BY seq LIMIT 1", (job.tenant, job.fingerprint, self.session))
+        found = self.select(f"{where} ORDER BY seq LIMIT 1", (job.tenant, job.content.fingerprint, self.session))
         return found[0] if found else None
 
     def mark_running(self, id: str) -> bool:

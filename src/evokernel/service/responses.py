@@ -37,13 +37,13 @@ class ServerEvent(NamedTuple):
 
 def show_verification(job: StoredJob, with_result: bool = True) -> Verification:
     """A verification as clients see it."""
-    request = VerificationRequest.model_validate_json(job.request)
+    request = VerificationRequest.model_validate_json(job.content.request)
     return Verification(
         id=job.id,
         state=job.state,
-        task=job.task,
-        backend=job.backend,
-        candidate=job.candidate,
+        task=job.content.task,
+        backend=job.content.backend,
+        candidate=job.content.candidate,
         label=request.label,
         batch=job.batch or None,
         created_at=job.created_at,
@@ -68,7 +68,7 @@ def show_profile(job: StoredJob) -> KernelProfile:
     record: Any = result.outcome.get("profile") or {}
     lines: list[SourceGain] = []
     with suppress(ValidationError):  # an outcome that another version of evokernel stored
-        outcome, request = Outcome.model_validate(result.outcome), VerificationRequest.model_validate_json(job.request)
+        outcome, request = Outcome.model_validate(result.outcome), VerificationRequest.model_validate_json(job.content.request)
         files = request.files or {"kernel": request.kernel or ""}
         for name, source in annotate_source(files, outcome).items():
             lines += [SourceGain(file=name, line=r.number, text=r.text, gain_us=r.gain_us, cause=r.cause) for r in source if r.gain_us]
