@@ -19,10 +19,10 @@ import httpx
 import uvicorn
 
 import evokernel.backends.cpp
-from evokernel.app.http_server import open_socket
 from evokernel.app.verification_pool import VerificationPool
 from evokernel.core.errors import InfraError
 from evokernel.core.records import GateResult, Job, Opportunity, Outcome, Profile
+from evokernel.core.sockets import open_socket
 from evokernel.service.server import build_application
 from evokernel.service.tenants import Tenant, TokenFile, hash_token, write_tenants
 from evokernel.service.verification_queue import QueueSettings, VerificationQueue

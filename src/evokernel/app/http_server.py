@@ -10,8 +10,6 @@ from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
 
-from evokernel.core.errors import UserError
-
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -55,19 +53,6 @@ def is_same_site(headers: Mapping[str, str]) -> bool:
         return False
     site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "navigate")
     return site in ("none", "same-origin") or (mode == "navigate" and headers.get("sec-fetch-dest", "document") == "document")
-
-
-def open_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket; raises UserError if the address is not available."""
-    try:
-        kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.socket(kind, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)  # early requests wait until the server is ready
-    except OSError as error:
-        raise UserError(f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another with --host or --port.") from error
-    return listener
 
 
 def run_until_stopped(app: Any, listener: socket.socket, on_signal: Callable[[Callable[[], None]], bool], **settings: Any) -> None:

@@ -88,6 +88,10 @@ def check_system() -> Iterator[Check]:
         yield Check("ray", "ok", f"{metadata.version('ray')}; 'evokernel worker --check' shows what this machine can do for other machines")
     except metadata.PackageNotFoundError:
         yield Check("ray", "optional", "not installed; only the executor 'ray' needs it: pip install 'evokernel[ray]'")
+    try:
+        yield Check("mcp", "ok", f"{metadata.version('mcp')}; 'evokernel mcp' serves tools to agents")
+    except metadata.PackageNotFoundError:
+        yield Check("mcp", "optional", "not installed; 'evokernel mcp' and the generator 'agent' need it: pip install 'evokernel[mcp]'")
     yield check_service_packages()
 
 

@@ -100,8 +100,9 @@ def serve(
 ) -> None:
     """Check everything, then serve until a signal."""
     require_extra("the service", "serve", MODULES)
-    from evokernel.app.http_server import host_in_url, open_socket
+    from evokernel.app.http_server import host_in_url
     from evokernel.app.verification_pool import VerificationPool
+    from evokernel.core.sockets import open_socket
     from evokernel.service.server import run_server
     from evokernel.service.tenants import TokenFile
     from evokernel.service.verification_queue import QueueSettings, VerificationQueue

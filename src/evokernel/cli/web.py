@@ -131,7 +131,8 @@ def serving_record(run_index: RunIndex, host: str, port: int) -> dict[str, Any]:
 
 def serve(run_index: RunIndex, host: str, port: int, token: str, open_browser: bool) -> None:
     """Serve until Ctrl-C."""
-    from evokernel.app.http_server import host_in_url, is_loopback, new_token, open_socket
+    from evokernel.app.http_server import host_in_url, is_loopback, new_token
+    from evokernel.core.sockets import open_socket
     from evokernel.web.server import Dashboard, run_server
 
     if not token and not is_loopback(host):
