@@ -3,7 +3,8 @@
     python benchmarks/first_drafts.py --backend triton --tasks level1,level2 [--timed starter] [--limit-s 240] [--out FOLDER]
 
 Tasks of `--timed` come first and are compared with PyTorch eager and torch.compile; the others follow in a shuffled order, so that any
-part of them is a fair sample. Writes drafts.json (verdict, reason, speeds and seconds of every task) to the folder as results arrive.
+part of them is a fair sample. Writes drafts.json (outcome, reason, speeds and seconds of every task) to the folder as results arrive,
+and the same command continues with the tasks that it does not contain.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def submit_draft(executor: LocalExecutor, task: Task, args: argparse.Namespace, 
 
 
 def describe_outcome(outcome: Outcome) -> dict[str, Any]:
-    """The verdict of one draft."""
+    """The outcome of one draft."""
     failure = outcome.failure
     return {
         "correct": outcome.feasible, "latency_us": outcome.latency_us,
@@ -55,7 +56,7 @@ def describe_outcome(outcome: Outcome) -> dict[str, Any]:
 
 
 def describe_failure(reason: str) -> dict[str, Any]:
-    """The verdict of a task without an outcome."""
+    """The row of a task without a draft."""
     return {"correct": False, "latency_us": None, "speed": {}, "failure": reason, "seconds": {}}
 
 
@@ -91,10 +92,14 @@ def main() -> None:
     counts: dict[str, int] = {}
     for task in (*timed, *others):
         counts[task.id.partition("/")[0]] = counts.get(task.id.partition("/")[0], 0) + 1
-    executor, results = LocalExecutor(args.workers), dict[str, dict[str, Any]]()
     args.out.mkdir(parents=True, exist_ok=True)
+    file = args.out / "drafts.json"
+    results: dict[str, dict[str, Any]] = json.loads(file.read_text())["results"] if file.exists() else {}
+    executor = LocalExecutor(args.workers)
     pending: dict[Future[Outcome], str] = {}
     for number, task in enumerate((*timed, *others)):
+        if task.id in results:
+            continue
         draft = submit_draft(executor, task, args, number < len(timed))
         if isinstance(draft, str):
             results[task.id] = describe_failure(draft)
@@ -107,8 +112,8 @@ def main() -> None:
             results[name] = (
                 {"correct": False, "failure": f"infrastructure: {error}", "speed": {}} if error else describe_outcome(future.result())
             )
-        (args.out / "drafts.json").write_text(json.dumps({"tasks": counts, "results": results}, indent=1))
-    (args.out / "drafts.json").write_text(json.dumps({"tasks": counts, "results": results}, indent=1))
+        file.write_text(json.dumps({"tasks": counts, "results": results}, indent=1))
+    file.write_text(json.dumps({"tasks": counts, "results": results}, indent=1))
     print(summarise(results, counts))
     for future in pending:
         future.cancel()
