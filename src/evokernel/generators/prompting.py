@@ -135,6 +135,10 @@ class PromptBuilder:
             "tunable_example": self.tunable_example,
         }
 
+    def describe_task(self, task: Task) -> str:
+        """What every prompt states about a task: reference, entry point, rules, sizes and tolerances."""
+        return render_prompt(PROMPTS_FOLDER / "task.md", **self.task_variables(task)).rstrip() + "\n"
+
     def history_variables(self, state: State, context: Context, limits: prompt_text.HistoryLimits) -> dict[str, object]:
         """Template variables about earlier attempts on the task."""
         start = context.start_point

@@ -12,9 +12,13 @@ from evokernel.reports import formatting, metrics, opportunities
 
 def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
     """The outcome and the figures derived from it, as JSON."""
+    return {"task": task.id, **outcome_figures(kernel, outcome), "outcome": outcome.model_dump(mode="json")}
+
+
+def outcome_figures(kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
+    """The figures derived from an outcome, as JSON."""
     best_baseline = metrics.fastest_baseline(outcome)
     return {
-        "task": task.id,
         "candidate": kernel.id,
         "feasible": outcome.feasible,
         "reason": outcome.failure.reason if outcome.failure else None,
@@ -27,7 +31,6 @@ def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str,
         "floor_us": metrics.roofline_us(outcome),
         "bottleneck": outcome.profile.bottleneck if outcome.profile else None,
         "opportunities": opportunities.opportunity_records(outcome),
-        "outcome": outcome.model_dump(mode="json"),
     }
 
 

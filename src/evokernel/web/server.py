@@ -13,15 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from types import FrameType
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from evokernel.app.http_server import run_until_stopped
 from evokernel.core.errors import InfraError, UserError
 from evokernel.reports import metrics
 from evokernel.web import compare, glossary, graph, memory, runs, task
@@ -287,14 +286,12 @@ async def serve_asset(request: Request) -> Response:
 def run_server(dashboard: Dashboard, host: str, token: str, listener: socket.socket) -> None:
     """Serve until the process is asked to stop; open event streams end at once."""
 
-    class Server(uvicorn.Server):
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            dashboard.ending.set()
-            super().handle_exit(sig, frame)
+    def end_streams(_: Callable[[], None]) -> bool:
+        dashboard.ending.set()
+        return True
 
     app = dashboard.build_application(host, listener.getsockname()[1], token)
-    settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False, "lifespan": "on"}
-    Server(uvicorn.Config(app, timeout_graceful_shutdown=3, **settings)).run(sockets=[listener])
+    run_until_stopped(app, listener, end_streams, timeout_graceful_shutdown=3)
 
 
 def require_folder(folder: Path) -> Path:
@@ -302,16 +299,3 @@ def require_folder(folder: Path) -> Path:
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder. Name a run folder, or a folder that contains run folders.")
     return folder
-
-
-def open_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket; raises UserError if the address is not available."""
-    try:
-        kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.socket(kind, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)  # early requests wait until the server is ready
-    except OSError as error:
-        raise UserError(f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another with --host or --port.") from error
-    return listener

@@ -9,11 +9,14 @@ import torch
 
 from evokernel.core.errors import CandidateError
 from evokernel.reference.device_sample import disable_tf32, draw_on_device
+from evokernel.reference.input_distributions import classify_structure
 from evokernel.reference.module import Reference
 from evokernel.reference.tensor_compare import list_chunks
 
 TOLERANCE_FACTOR = 4.0
 """Factor on the tolerance for timed results, because their expected values are also computed on the device."""
+EXPONENTS = (-2, -1, 0, 1, 2)
+"""Powers of two by which an input is scaled if only a common factor preserves its structure."""
 MIN_EQUAL_SHARE = 0.999
 """Share of integers, such as indices of a largest element, that must be equal; ties may be broken either way."""
 
@@ -30,6 +33,8 @@ class DeviceInputs:
         self.module, self.args = sample.module, sample.args
         self.inputs = [tensor.detach() for _, tensor in sample.inputs]
         self.params = [tensor.detach() for _, tensor in sample.params]
+        self.structures = [find_structure(tensor) for tensor in self.inputs]
+        self.exponents = [0] * len(self.inputs)
         self.kernel_inputs = [tensor.contiguous() for tensor in (*self.inputs, *self.params)]
         """Inputs and parameters as kernels get them."""
         self.outputs = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in self.expected_outputs()]
@@ -47,15 +52,24 @@ class DeviceInputs:
         sample = draw_on_device(self.reference, self.random.getrandbits(40), self.device, self.module)
         for place, (_, tensor) in zip(self.inputs, sample.inputs):
             place.copy_(tensor)
+        self.exponents = [0] * len(self.inputs)
         self.sync_kernel_inputs()
 
     def change(self) -> None:
-        """Swaps two elements of every float input, so that a kernel cannot reuse earlier results."""
-        for place in self.inputs:
-            if place.is_floating_point() and place.numel() > 1 and place.is_contiguous():
+        """Changes every float input a little, so that a kernel cannot reuse earlier results.
+
+        Two elements swap places. A triangle, a symmetric matrix or sorted values are scaled instead: a kernel may rely on the structure.
+        Masks and probabilities stay as they are until the next draw.
+        """
+        for number, (place, structure) in enumerate(zip(self.inputs, self.structures, strict=True)):
+            if structure == "free":
                 flat = place.view(-1)
                 one, other = (self.random.randrange(flat.numel()) for _ in range(2))
                 flat[[one, other]] = flat[[other, one]]
+            elif structure == "scaled":
+                exponent = self.random.choice([other for other in EXPONENTS if other != self.exponents[number]])
+                place.mul_(2.0 ** (exponent - self.exponents[number]))
+                self.exponents[number] = exponent
         self.sync_kernel_inputs()
 
     def sync_kernel_inputs(self) -> None:
@@ -69,6 +83,13 @@ class DeviceInputs:
             if not is_close(output, expected, *self.tolerance):
                 detail = f"output {number} of a timed call is wrong, although earlier calls were correct; keep no state between calls"
                 raise CandidateError("mismatch", detail)
+
+
+def find_structure(tensor: torch.Tensor) -> str:
+    """Returns how a tensor may change: `free`, `scaled` or `fixed`."""
+    if not tensor.is_floating_point() or tensor.numel() <= 1 or not tensor.is_contiguous():
+        return "fixed"
+    return classify_structure(tensor.float() if tensor.element_size() < 4 else tensor)
 
 
 def is_close(output: torch.Tensor, expected: torch.Tensor, atol: float, rtol: float) -> bool:

@@ -1,0 +1,211 @@
+"""`evokernel mcp` with the SDK's own client: every tool over both transports, budgets, and mistakes of the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from mcp_clients import GOOD, PROGRAM, TASK_FILE, WRONG, Client, http_server, stdio_server
+
+from evokernel.app.verification_pool import VerificationPool
+from evokernel.cli.mcp import command
+from evokernel.core.agent_tools import BudgetExceeded, CallBudget
+from evokernel.core.plugins import make_plugin
+from evokernel.core.records import MemoryItem
+from evokernel.mcp_server.local_session import LocalSession
+from evokernel.mcp_server.server import call_tool
+from evokernel.memory.bank import Bank
+from evokernel.memory.distill import QUARANTINED_REASONS
+
+TASK = "starter/scale_shift"
+
+
+async def use_every_tool(client: Client, task: str) -> str:
+    """What an agent does: read the task, fail, look into memory, verify, read the profile, submit. Returns the id of the kernel."""
+    listed = await client.call("list_tasks", spec="starter")
+    assert {row["id"] for row in listed.data["tasks"]} > {TASK, "starter/softmax"}
+    shown = await client.call("show_task", task=task, cards=True)
+    assert "## The entry point" in shown.text
+    assert "held_out" not in shown.data["sizes"]
+    assert "cpp/entry-point" in {card["id"] for card in shown.data["cards"]}
+    hits = await client.call("search_memory", query="vectorise a loop over rows", kinds=["practice", "api"], limit=3)
+    assert len(hits.data["hits"]) == 3
+    item = await client.call("show_item", id=hits.data["hits"][0]["id"])
+    assert item.data["title"] in item.text
+    wrong = await client.call("verify", task=task, kernel=WRONG)
+    assert (wrong.is_error, wrong.data["feasible"], wrong.data["reason"]) == (False, False, "mismatch")
+    assert "gate check: failed (mismatch)" in wrong.text
+    good = await client.call("verify", task=task, files={"kernel.cpp": GOOD})
+    assert good.data["feasible"], good.text
+    assert good.data["latency_us"] > 0
+    assert "outcome" not in good.data, "samples are left out"
+    profile = await client.call("profile")
+    assert profile.data["candidate"] == good.data["candidate"]
+    assert profile.data["bottleneck"] in profile.text
+    failed_profile = await client.call("profile", candidate=wrong.data["candidate"])
+    assert "has no profile, because it was not timed" in failed_profile.text
+    submitted = await client.call("submit", candidate=good.data["candidate"])
+    assert (submitted.is_error, submitted.data["feasible"]) == (False, True), submitted.text
+    return str(good.data["candidate"])
+
+
+def test_every_tool_over_stdio(tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(TASK_FILE.read_text() + "\nprint('a reference that prints')\n")
+
+    async def drive() -> str:
+        async with stdio_server(tmp_path) as client:
+            kernel = await use_every_tool(client, "noisy.py")
+            status = await client.call("budget")
+            assert status.data["verifications"] == 2
+            assert (status.data["calls"], status.data["max_calls"]) == (8, None)
+            return kernel
+
+    kernel = asyncio.run(drive())
+    (folder,) = (path.parent for path in (tmp_path / "submissions").rglob("outcome.json"))
+    assert (folder / "kernel.cpp").read_text() == GOOD
+    assert json.loads((folder / "outcome.json").read_text())["candidate"] == kernel
+
+
+def test_every_tool_over_http_without_paths_of_the_server(tmp_path: Path) -> None:
+    async def drive() -> None:
+        async with http_server(tmp_path, "--out", "handed-in") as client:
+            refused = await client.call("show_task", task=str(TASK_FILE))
+            assert refused.is_error
+            assert "only tasks of its suites" in refused.text
+            stolen = await client.call("verify", task=TASK, kernel="/etc/hostname")
+            assert stolen.data["reason"] in ("symbol", "compile_error"), "a path is the text of a kernel and is never opened"
+            await use_every_tool_of_a_suite(client)
+
+    asyncio.run(drive())
+    assert list((tmp_path / "handed-in").rglob("kernel.cpp")) == []
+
+
+async def use_every_tool_of_a_suite(client: Client) -> None:
+    """The tools with a task of a suite, for which no sample kernel is correct."""
+    assert "## Correctness" in (await client.call("show_task", task=TASK)).text
+    assert (await client.call("list_tasks")).data["total"] > 300
+    assert (await client.call("search_memory", query="exp")).data["hits"]
+    assert "cpp/fast-exp" in (await client.call("show_item", id="cpp/fast-exp")).text
+    broken = await client.call("verify", task=TASK, kernel="int x;")
+    assert broken.data["gates"][-1]["reason"] == "symbol"
+    assert (await client.call("profile")).data["candidate"] == broken.data["candidate"]
+    refused = await client.call("submit", candidate=broken.data["candidate"])
+    assert refused.is_error
+    assert "is not correct" in refused.text
+    assert (await client.call("budget")).data["verifications"] == 2
+
+
+def test_a_spent_budget_is_an_answer_and_the_server_goes_on(tmp_path: Path) -> None:
+    async def drive() -> None:
+        async with stdio_server(tmp_path, "--verifications", "1", "--calls", "3") as client:
+            first = await client.call("verify", task=TASK, kernel="int x;")
+            assert not first.is_error
+            second = await client.call("verify", task=TASK, kernel=WRONG)
+            assert second.is_error
+            assert second.data == {"error": second.text}
+            assert "budget of 1 verifications is spent" in second.text
+            unverified = await client.call("submit", task=TASK, kernel=WRONG)
+            assert "budget of 1 verifications is spent" in unverified.text
+            assert not (await client.call("profile")).is_error
+            assert not (await client.call("search_memory", query="x")).is_error
+            refused = await client.call("search_memory", query="x")
+            assert refused.is_error
+            assert "budget of 3 calls is spent" in refused.text
+            assert (await client.call("budget")).text.startswith("3 of 3 calls, 1 of 1 verifications")
+            assert "is not correct" in (await client.call("submit", candidate=first.data["candidate"])).text
+
+    asyncio.run(drive())
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("show_task", {"task": "starter/nope"}, "has no task 'nope'"),
+        ("show_task", {}, "name a task"),
+        ("show_task", {"task": TASK, "backend": "cppp"}, "did you mean 'cpp'"),
+        ("verify", {"task": TASK}, "give either 'kernel'"),
+        ("verify", {"task": TASK, "kernel": "x", "files": {"a": "b"}}, "give either 'kernel'"),
+        ("verify", {"task": TASK, "files": {"main.py": "x"}}, "takes kernel.cpp"),
+        ("profile", {}, "no kernel was verified yet"),
+        ("show_item", {"id": "cpp/nope"}, "there is no memory item"),
+        ("submit", {"candidate": "0123"}, "no kernel was verified yet"),
+        ("nope", {}, "there is no tool 'nope'"),
+    ],
+)
+def test_mistakes_of_the_agent_are_answers_that_name_the_fix(tool: str, arguments: dict[str, str], message: str, tmp_path: Path) -> None:
+    with VerificationPool(1, {"clock": "synthetic"}) as pool:
+        session = LocalSession(pool, CallBudget(), backend="cpp", memory=tmp_path / "none.db", out=tmp_path)
+        answer = call_tool(session, tool, arguments)
+    assert answer.is_error
+    assert message in answer.text
+
+
+def test_memory_of_a_bank_without_revoked_code(tmp_path: Path) -> None:
+    fields = {"kind": "trace", "backend": "cpp", "text": "", "task": "t/relu", "key": "relu of a vector"}
+    items = [
+        MemoryItem(id="run:t/relu/0", title="a correct kernel", code="good code", feasible=True, speedup=2.0, **fields),
+        MemoryItem(id="run:t/relu/1", title="a cheat", code="secret cheat", feasible=False, reason=min(QUARANTINED_REASONS), **fields),
+    ]
+    with Bank.open(tmp_path / "bank.db", make_plugin("embedder", "hash"), backend="cpp", run="run") as bank:
+        bank.add(items)
+
+    async def drive() -> None:
+        async with stdio_server(tmp_path, "--memory", "bank.db") as client:
+            hits = await client.call("search_memory", query="relu of a vector")
+            assert hits.data["hits"][0]["id"] == "run:t/relu/0"
+            assert "good code" in (await client.call("show_item", id="run:t/relu/0")).text
+            for answer in [hits, await client.call("show_item", id="run:t/relu/1")]:
+                assert "secret cheat" not in answer.text
+
+    asyncio.run(drive())
+
+
+def test_http_without_the_token_is_refused(tmp_path: Path) -> None:
+    process = subprocess.Popen([*PROGRAM, "--http", "--port", "0", "--token", "abc"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr
+        address = process.stderr.readline().split(" at ")[1].split()[0]
+        for headers in ({}, {"Authorization": "Bearer abd"}):
+            assert httpx.post(address, json={}, headers=headers).status_code == 401
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_seconds_are_counted_from_the_start() -> None:
+    now = [0.0]
+    budget = CallBudget(seconds=10, clock=lambda: now[0])
+    budget.spend("verify")
+    now[0] = 10.0
+    with pytest.raises(BudgetExceeded, match="10 seconds"):
+        budget.spend("show_item")
+    budget.spend("submit")
+    assert (budget.status().calls, budget.status().verifications, budget.status().seconds) == (1, 1, 10.0)
+
+
+def test_the_configuration_for_hosts_starts_the_server(tmp_path: Path) -> None:
+    options = ["--backend", "cpp", "--memory", "bank.db", "--calls", "1", "--set", "clock=synthetic", "--json"]
+    printed = CliRunner().invoke(command, options)
+    entry = json.loads(printed.stdout)["mcpServers"]["evokernel"]
+    assert str(Path("bank.db").absolute()) in entry["args"]
+
+    async def drive() -> None:
+        async with stdio_server(tmp_path, program=[entry["command"], *entry["args"]]) as client:
+            assert (await client.call("budget")).data["max_calls"] == 1
+
+    asyncio.run(drive())
+
+
+def test_a_missing_package_and_a_session_that_ended_get_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = CliRunner().invoke(command, ["--connect", str(tmp_path)])
+    assert "the session has ended" in str(ended.exception)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    missing = CliRunner().invoke(command, [])
+    assert "pip install 'evokernel[mcp]'" in str(missing.exception)
