@@ -26,7 +26,7 @@ UniformSearch = partial(TemplateSearch, prior="uniform")
 EMPTY = Context(stage=Stage.DRAFT)
 STARTER = {task.id.split("/")[1]: task for task in load_tasks("starter")}
 CPP, PALLAS = get_dialect("cpp").hints, get_dialect("pallas").hints
-CUDA_TASKS = ("gelu", "layernorm", "rmsnorm", "scale_shift", "softmax", "sum_rows")
+CUDA_TASKS = tuple("argmax cross_entropy cumsum embedding gelu layernorm rmsnorm scale_shift softmax sum_rows".split())
 STARTER_DRAFTS = [(name, backend) for backend in ("cpp", "pallas", "triton") for name in STARTER] + [(name, "cuda") for name in CUDA_TASKS]
 MARK = {"cpp": "//", "pallas": "#"}
 
