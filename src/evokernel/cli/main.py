@@ -17,6 +17,7 @@ COMMANDS = {
     "run": "Write, verify and improve kernels for a suite of tasks.",
     "resume": "Continue a run that was stopped or killed.",
     "verify": "Verify one kernel for one task through all gates.",
+    "check": "Verify kernels again and fail if one is wrong or slower than a run recorded: a gate for CI.",
     "report": "Print the tables of a run and write its plots and HTML report.",
     "compare": "Compare runs side by side, paired by task, with confidence intervals.",
     "export": "Export the best kernels of a run with tests, provenance and a PyTorch wrapper.",
@@ -35,6 +36,7 @@ COMMANDS = {
     "model": "Fetch and serve a language model on this machine, without an API key.",
     "mcp": "Let an agent verify kernels and search memory, over the Model Context Protocol.",
     "web": "Serve a read-only dashboard of runs and memory banks.",
+    "serve": "Serve verification over HTTP, with tokens, a durable queue and metrics.",
 }
 
 
