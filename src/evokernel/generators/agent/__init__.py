@@ -33,7 +33,8 @@ CONFIG_FILE, PROMPT_FILE, CALLS_HEADING = ".mcp.json", "PROMPT.md", "Calls of to
 class Agent:
     """`command` is a list of words, or one line that is split as in a shell. In it, `{config}` is the path of an MCP configuration, and
     `{session}` the folder for `evokernel mcp --connect`. The agent reads the prompt from standard input or from PROMPT.md in its working
-    folder, which is `cwd` ("": a temporary folder with PROMPT.md and .mcp.json). It runs with the environment and EVOKERNEL_ATTEMPT.
+    folder, which is `cwd` ("": a temporary folder with PROMPT.md and .mcp.json); words that name files of the folder where the run was
+    started get their full path. It runs with the environment and EVOKERNEL_ATTEMPT.
 
     One attempt may take `calls` calls of tools, of which `verifications` verify a kernel, and `seconds`; then tools refuse, and `grace_s`
     seconds later the agent is killed with its process group. `memory` says whether it may search memory.
@@ -52,7 +53,7 @@ class Agent:
         cwd: str = "",
         tuning_trials: int = 0,
     ) -> None:
-        self.words = parse_command(command, "generator.command", MISSING_COMMAND)
+        self.words = [resolve_file(word) for word in parse_command(command, "generator.command", MISSING_COMMAND)]
         if min(calls, verifications) < 0 or seconds <= 0 or grace_s < 0:
             raise ValueError("calls, verifications and grace_s cannot be negative, and seconds must be above 0")
         if cwd and not os.path.isdir(cwd):
@@ -125,6 +126,11 @@ class Agent:
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """None: what the agent tried is in the record of the attempt."""
         return None
+
+
+def resolve_file(word: str) -> str:
+    """A word of a command; if it names a file of the folder where the run was started, with its full path."""
+    return str(Path(word).absolute()) if Path(word).is_file() else word
 
 
 @contextmanager
