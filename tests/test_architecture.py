@@ -26,7 +26,7 @@ LAYERS = [  # a package imports only packages in earlier rows, not those in its 
     {"torch_models"},
     {"app"},
     {"experiments"},
-    {"web", "mcp_server"},
+    {"web", "service", "mcp_server"},
     {"cli"},
 ]
 ROW = {name: i for i, row in enumerate(LAYERS) for name in row}

@@ -70,7 +70,7 @@ def find_unknown_options(words: list[str]) -> list[str]:
     cli_command: click.Command = importlib.import_module(f"evokernel.cli.{command}").command
     rest = words[2:]
     rest = rest[: rest.index("--")] if "--" in rest else rest  # the rest is passed on
-    if isinstance(cli_command, click.Group) and rest:
+    if isinstance(cli_command, click.Group) and rest and not (rest[0].startswith("-") and cli_command.invoke_without_command):
         if rest[0] not in cli_command.commands:
             return [rest[0]]
         cli_command, rest = cli_command.commands[rest[0]], rest[1:]

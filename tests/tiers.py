@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-FOLDERS = ("crash", "executors", "sandbox", "web")
+FOLDERS = ("crash", "executors", "sandbox", "service", "web")
 """Every test below these folders needs a toolchain."""
 HEAVY = ("torch", "jax", "ray", "triton", "playwright", "torchax", "suite_checks", "model_parts")
 """Every test in a file that imports one of these needs a toolchain: the import alone takes seconds."""

@@ -26,6 +26,8 @@ UniformSearch = partial(TemplateSearch, prior="uniform")
 EMPTY = Context(stage=Stage.DRAFT)
 STARTER = {task.id.split("/")[1]: task for task in load_tasks("starter")}
 CPP, PALLAS = get_dialect("cpp").hints, get_dialect("pallas").hints
+CUDA_TASKS = ("gelu", "layernorm", "rmsnorm", "scale_shift", "softmax", "sum_rows")
+STARTER_DRAFTS = [(name, backend) for backend in ("cpp", "pallas", "triton") for name in STARTER] + [(name, "cuda") for name in CUDA_TASKS]
 MARK = {"cpp": "//", "pallas": "#"}
 
 
@@ -83,11 +85,11 @@ def stage_choice(family, **choice):
 
 
 def test_invalid_settings_are_refused():
-    with pytest.raises(UserError, match="no templates for backend 'ascend': use backend ascendc or cpp or pallas or triton"):
+    with pytest.raises(UserError, match="no templates for backend 'ascend': use backend ascendc or cpp or cuda or pallas or triton"):
         TemplateSearch(backend="ascend")
     with pytest.raises(UserError, match="temperature"):
         TemplateSearch(temperature=0)
-    assert list_dialects() == ["ascendc", "cpp", "pallas", "triton"]
+    assert list_dialects() == ["ascendc", "cpp", "cuda", "pallas", "triton"]
 
 
 def test_equal_seed_state_and_context_give_equal_reply():
@@ -112,8 +114,7 @@ def test_result_does_not_depend_on_python_hash_seed():
     assert len(runs) == 1
 
 
-@pytest.mark.parametrize("backend", ["cpp", "pallas", "triton"])
-@pytest.mark.parametrize("name", STARTER)
+@pytest.mark.parametrize(("name", "backend"), STARTER_DRAFTS)
 def test_sampled_decisions_are_rendered_and_read_back(name, backend):
     space = build_search_space(STARTER[name], backend)
     for seed in range(12):
@@ -125,8 +126,7 @@ def test_sampled_decisions_are_rendered_and_read_back(name, backend):
         assert read_decisions(code, CPP) == (*kernel, *((family, dict(choice)) for family, choice in decisions.stages))
 
 
-@pytest.mark.parametrize("backend", ["cpp", "pallas", "triton"])
-@pytest.mark.parametrize("name", STARTER)
+@pytest.mark.parametrize(("name", "backend"), STARTER_DRAFTS)
 def test_every_option_changes_the_code_somewhere(name, backend):
     space = build_search_space(STARTER[name], backend)
     kernel_choice = {"fuse": "all"} if "all" in space.plans else {}
@@ -149,7 +149,7 @@ def test_every_option_changes_the_code_somewhere(name, backend):
     assert not unchanged
 
 
-@pytest.mark.parametrize("backend", ["cpp", "pallas", "triton"])
+@pytest.mark.parametrize("backend", ["cpp", "cuda", "pallas", "triton"])
 def test_all_options_score_equal_without_evidence(backend):
     dialect = get_dialect(backend)
     model = OptionModel([], dialect.hints)

@@ -48,6 +48,8 @@ VARIANTS = {
     "argmax": ("x", "x.argmax(1)", "torch.randn(A, B)", {"algorithm": "chunks"}),
     "rows by index": ("x, i", "torch.index_select(x, 0, i)", "torch.randn(A, B), torch.randint(0, A, (33,))", {}),
     "running sum": ("x", "torch.cumsum(x, 1)", "torch.randn(A, B)", {"algorithm": "serial"}),
+    "running sum by the library": ("x", "torch.cumsum(x, 1)", "torch.randn(130, 201)", {"algorithm": "library"}),
+    "running sum of long rows": ("x", "torch.cumsum(x, 1)", "torch.randn(2, 4200)", {"algorithm": "library"}),
     "transposed": ("x", "x.permute(2, 0, 1).contiguous()", "torch.randn(A, B, 6)", {}),
     "every other column": ("x", "x[:, 1::2].contiguous()", "torch.randn(A, B)", {}),
     "reversed": ("x", "x.flip(-1)", "torch.randn(A, B)", {}),

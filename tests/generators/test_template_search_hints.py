@@ -10,7 +10,7 @@ from evokernel.generators.template_search.stage_planner import FUSION_MODES
 from evokernel.memory import seed_cards
 
 
-@pytest.mark.parametrize("backend", ["cpp", "pallas", "triton"])
+@pytest.mark.parametrize("backend", ["cpp", "cuda", "pallas", "triton"])
 def test_hints_name_existing_decisions(backend):
     dialect = get_dialect(backend)
     options = {(d.name, o) for template in dialect.templates.values() for d in template.decisions for o in d.options}
@@ -22,7 +22,7 @@ def test_hints_name_existing_decisions(backend):
     assert hints.common <= {option for _, option in options}
 
 
-@pytest.mark.parametrize("backend", ["cpp", "pallas", "triton"])
+@pytest.mark.parametrize("backend", ["cpp", "cuda", "pallas", "triton"])
 def test_phrases_of_hints_are_in_knowledge_cards(backend):
     """A phrase that no card contains could never match."""
     cards = "\n".join(f"{c.title}\n{c.text}\n{c.code}\n{' '.join(c.apis)}" for c in seed_cards.load_seed_cards(backend)).lower()

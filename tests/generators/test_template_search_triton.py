@@ -5,45 +5,22 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from random import Random
 
 import pytest
+from fixed_drafts import MATRIX, TEXT, TWO, render_first_draft
 
 from evokernel.core.records import Context, Stage
 from evokernel.core.state import State
 from evokernel.generators.template_search import TemplateSearch
 from evokernel.generators.template_search.dialects import get_dialect
 from evokernel.generators.template_search.evidence import read_decisions
-from evokernel.generators.template_search.option_model import OptionModel
-from evokernel.generators.template_search.prior import load_prior
-from evokernel.generators.template_search.search import DecisionSearch
-from evokernel.generators.template_search.search_space import build_search_space
 from evokernel.suites.loader import load_tasks
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.toolchain
 
 RUNNER = Path(__file__).parent / "interpreted_kernels.py"
-TEXT = """import torch
-import torch.nn as nn
-import torch.nn.functional as F
-
-A, B = 24, 40
-
-
-class Model(nn.Module):
-    def forward(self, {names}):
-        return {body}
-
-
-def get_inputs():
-    return [{inputs}]
-
-
-def get_init_inputs():
-    return []
-"""
-MATRIX, TWO, IMAGE = "torch.randn(A, B)", "torch.randn(A, B), torch.randn(A, B)", "torch.randn(1, 17, 9, A)"
+IMAGE = "torch.randn(1, 17, 9, A)"
 CASES = {
     "tanh_channels": ("x, y", "torch.tanh(x + y.view(1, -1, 1, 1))", "torch.randn(2, 5, A, 9), torch.randn(5)", "form=tile rows=2 cols=32"),
     "flat_channels": ("x, y", "F.silu(x) * y.view(1, -1, 1, 1)", "torch.randn(2, 5, A, 9), torch.randn(5)", "form=flat block=256"),
@@ -93,16 +70,6 @@ CASES = {
 }  # fmt: skip
 
 
-def render_first_draft(task, line):
-    """The first draft of a task with some decisions fixed."""
-    space = build_search_space(task, "triton")
-    fixed = dict(pair.split("=") for pair in line.split())
-    search = DecisionSearch(space, OptionModel([]), Random(0), 1.0, load_prior(space.dialect.folder))
-    decisions = search.complete(lambda group: fixed, prefers_start=True)
-    assert all(any(choice.get(name) == option for _, choice in decisions.stages) for name, option in fixed.items()), "do not apply"
-    return space.render_kernel(decisions)
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """A folder per case with its task and its kernel."""
@@ -110,7 +77,7 @@ def folders(tmp_path_factory):
     for name, (names, body, inputs, line) in CASES.items():
         (root / name).mkdir()
         (root / name / "task.py").write_text(TEXT.format(names=names, body=body, inputs=inputs))
-        (root / name / "kernel.py").write_text(render_first_draft(load_tasks(str(root / name / "task.py"))[0], line))
+        (root / name / "kernel.py").write_text(render_first_draft(load_tasks(str(root / name / "task.py"))[0], "triton", line))
     return root
 
 

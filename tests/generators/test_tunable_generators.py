@@ -20,8 +20,9 @@ from evokernel.generators.template_search.search_space import build_search_space
 from evokernel.generators.template_search.simplify import list_simpler_kernels
 from evokernel.suites.loader import load_tasks
 
-BACKENDS = ("cpp", "pallas", "ascendc", "triton")
+BACKENDS = ("cpp", "pallas", "ascendc", "triton", "cuda")
 TASKS = ("starter/softmax", "starter/matmul", "starter/linear_gelu", "starter/cumsum")
+CUDA_TASKS = ("starter/softmax", "starter/gelu", "starter/sum_rows", "starter/rmsnorm")
 
 
 def draft(space, seed):
@@ -30,15 +31,15 @@ def draft(space, seed):
 
 @pytest.fixture(scope="module")
 def tasks():
-    return load_tasks(",".join(TASKS))
+    return {task.id: task for task in load_tasks(",".join({*TASKS, *CUDA_TASKS}))}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_tuned_constant_gives_the_kernel_of_the_other_option(backend, tasks):
     """For every declared value, the kernel with that value computes the same text as the template with that option."""
     declared = 0
-    for seed, task in enumerate(tasks * 2):
-        space = build_search_space(task, backend)
+    for seed, name in enumerate((CUDA_TASKS if backend == "cuda" else TASKS) * 2):
+        space = build_search_space(tasks[name], backend)
         decisions = draft(space, seed)
         kernel = declare_tunables(space, decisions)
         files = {space.dialect.file: kernel.code}

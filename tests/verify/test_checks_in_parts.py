@@ -97,6 +97,7 @@ def make_counting_check(tile_shape, monkeypatch):
 
     monkeypatch.setattr(check, "check_batch", check_batch)
     check.check("own")
+    check.check("own", random_parts=1)
     return batches
 
 
@@ -105,7 +106,7 @@ def test_no_further_parts_run_once_every_element_was_compared(monkeypatch):
 
 
 def test_random_parts_run_if_some_elements_were_not_compared(monkeypatch):
-    assert make_counting_check((1, 299), monkeypatch) == [3, 15]
+    assert make_counting_check((1, 299), monkeypatch) == [3, 15, 3]
 
 
 def test_number_of_parts_follows_from_cpu_time(monkeypatch):

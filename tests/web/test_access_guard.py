@@ -5,7 +5,9 @@ import http.client
 import pytest
 import sample_run
 
-auth = pytest.importorskip("evokernel.web.auth", reason="the dashboard needs evokernel[web]", exc_type=ImportError)
+from evokernel.app.http_server import is_loopback
+
+pytest.importorskip("evokernel.web.auth", reason="the dashboard needs evokernel[web]", exc_type=ImportError)
 
 
 def request(dashboard, path="/", method="GET", **headers):
@@ -82,4 +84,4 @@ def test_urls_cannot_leave_the_served_folders(runs, serve):
 
 @pytest.mark.parametrize(("host", "local"), [("localhost", True), ("127.0.0.2", True), ("::1", True), ("0.0.0.0", False), ("box", False)])
 def test_loopback_hosts_are_recognized(host, local):
-    assert auth.is_loopback(host) is local
+    assert is_loopback(host) is local

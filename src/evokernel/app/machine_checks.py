@@ -19,6 +19,7 @@ from evokernel.core.bank_uri import BankLocation, ServerUrl
 from evokernel.core.config import RunConfig, usable_cores
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.labels import format_count
+from evokernel.core.requirements import require_extra
 from evokernel.llm import local_server, models
 from evokernel.memory import schema
 from evokernel.memory.bank import Bank
@@ -91,6 +92,16 @@ def check_system() -> Iterator[Check]:
         yield Check("mcp", "ok", f"{metadata.version('mcp')}; 'evokernel mcp' serves tools to agents")
     except metadata.PackageNotFoundError:
         yield Check("mcp", "optional", "not installed; 'evokernel mcp' and the generator 'agent' need it: pip install 'evokernel[mcp]'")
+    yield check_service_packages()
+
+
+def check_service_packages() -> Check:
+    """Check the packages that `evokernel serve` needs."""
+    try:
+        require_extra("'evokernel serve'", "serve", ("fastapi", "uvicorn", "prometheus_client"))
+    except UserError as error:
+        return Check("service", "optional", str(error))
+    return Check("service", "ok", f"fastapi {metadata.version('fastapi')}")
 
 
 def check_sandbox() -> Iterator[Check]:

@@ -35,6 +35,7 @@ COMMANDS = {
     "model": "Fetch and serve a language model on this machine, without an API key.",
     "mcp": "Let an agent verify kernels and search memory, over the Model Context Protocol.",
     "web": "Serve a read-only dashboard of runs and memory banks.",
+    "serve": "Serve verification over HTTP, with tokens, a durable queue and metrics.",
 }
 
 

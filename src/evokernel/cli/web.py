@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from evokernel.cli.bank_options import BankType
 from evokernel.cli.output import TERMS_EPILOG, json_option, print_json, print_text
 from evokernel.core.errors import UserError
 from evokernel.core.labels import format_count
+from evokernel.core.requirements import require_extra
 
 if TYPE_CHECKING:
     from evokernel.core.bank_uri import BankLocation
@@ -79,7 +79,7 @@ def command(
 
 def build_index(folders: tuple[Path, ...], banks: tuple[BankLocation, ...]) -> RunIndex:
     """The runs and banks to serve. A missing ./runs gives an empty dashboard, a missing folder that was named is an error."""
-    require_web_packages()
+    require_extra("the dashboard", "web", ("starlette", "uvicorn", "markdown_it"))
     from evokernel.memory.schema import connect_read_only
     from evokernel.web.run_index import RunIndex
     from evokernel.web.server import require_folder
@@ -106,20 +106,14 @@ def export_run(run: Path, out: Path, as_json: bool) -> None:
         print_text(f"Wrote {format_count(pages, 'page')} to {out}. Next: open {out / 'index.html'}")
 
 
-def require_web_packages() -> None:
-    """Raise UserError if the packages of the web server are not installed."""
-    from importlib.util import find_spec
-
-    if missing := [name for name in ("starlette", "uvicorn", "markdown_it") if find_spec(name) is None]:
-        raise UserError(f"the dashboard needs {' and '.join(missing)}. Install with: pip install 'evokernel[web]'")
-
-
 def serving_record(run_index: RunIndex, host: str, port: int) -> dict[str, Any]:
     """What would be served, as JSON."""
+    from evokernel.app.http_server import host_in_url, is_loopback
+
     rows = [run_index.summary_row(key) for key in run_index.runs]
     return {
         "url": f"http://{host_in_url(host)}:{port}/",
-        "token": not is_local(host),
+        "token": not is_loopback(host),
         "runs": [
             {
                 "key": row.key,
@@ -135,26 +129,13 @@ def serving_record(run_index: RunIndex, host: str, port: int) -> dict[str, Any]:
     }
 
 
-def host_in_url(host: str) -> str:
-    """The host as it appears in a URL."""
-    name = socket.gethostname() if host in ("0.0.0.0", "::") else host
-    return f"[{name}]" if ":" in name else name
-
-
-def is_local(host: str) -> bool:
-    """Whether only this machine can reach the host."""
-    from evokernel.web.auth import is_loopback
-
-    return is_loopback(host)
-
-
 def serve(run_index: RunIndex, host: str, port: int, token: str, open_browser: bool) -> None:
     """Serve until Ctrl-C."""
+    from evokernel.app.http_server import host_in_url, is_loopback, new_token
     from evokernel.core.sockets import open_socket
-    from evokernel.web.auth import new_token
     from evokernel.web.server import Dashboard, run_server
 
-    if not token and not is_local(host):
+    if not token and not is_loopback(host):
         token = new_token()
     listener = open_socket(host, port)
     port = listener.getsockname()[1]

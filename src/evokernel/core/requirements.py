@@ -1,11 +1,15 @@
-"""Packages that a plug-in needs beyond the project's own: `requirements.txt` in its folder, with exact versions."""
+"""Packages beyond the project's own: those of an extra, and those in the `requirements.txt` of a plug-in, with exact versions."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from evokernel.core.errors import UserError
 
 REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9][\w.-]*)\s*(?:==\s*([\w.+!-]+))?")
 
@@ -26,3 +30,9 @@ def find_missing_requirement(plugin: type) -> str | None:
         if wanted and installed != wanted:
             return f"{package} {installed} is installed, but {wanted} is needed; run: pip install {match[0].strip()}"
     return None
+
+
+def require_extra(purpose: str, extra: str, modules: Sequence[str]) -> None:
+    """Raise UserError with the command that installs an extra if one of its modules is missing."""
+    if missing := [name for name in modules if importlib.util.find_spec(name) is None]:
+        raise UserError(f"{purpose} needs {' and '.join(missing)}. Install with: pip install 'evokernel[{extra}]'")

@@ -72,6 +72,8 @@ class TiledCheck:
         self.slot: BufferSlot | None = None
         self.ranges: list[list[Range]] = [[] for _ in trial.job.task.signature.outputs]
         self.compared_elements = self.needed_bytes = 0
+        self.complete_kinds: set[str] = set()
+        """Kinds of inputs on which every element of the outputs was compared; the inputs of a kind stay the same for a candidate."""
         flops_per_element = trial.job.task.work.flops / self.count_elements()
         self.tile_elements = int(min(TILE_ELEMENTS, max(MIN_TILE_ELEMENTS, TILE_FLOPS / max(flops_per_element, 1))))
 
@@ -86,10 +88,13 @@ class TiledCheck:
                 f"{self.trial.job.task.id} cannot be checked at this size: {regions.unsupported_reason}. "
                 "Choose --size laptop, or reduce its sizes."
             )
+        if kind in self.complete_kinds:
+            return
         start_s = self.read_clock()
         tiles = self.check_batch(regions, kind, [*FIRST_POSITIONS, self.random.random()])
         if {tile.output for tile in tiles if tile.shape == regions.outputs[tile.output].shape} == set(range(len(regions.outputs))):
-            return  # every element was compared
+            self.complete_kinds.add(kind)
+            return
         part_s = (self.read_clock() - start_s) / (len(FIRST_POSITIONS) + 1)
         part_bytes = self.needed_bytes / (len(FIRST_POSITIONS) + 1)
         count = min(random_parts - 1, int(MAX_RANDOM_S / part_s), int((MAX_NEEDED_BYTES - self.needed_bytes) / max(part_bytes, 1)))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hmac
-import secrets
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from evokernel.app.http_server import is_same_site, names_server
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,22 +26,6 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def new_token() -> str:
-    """A random token for the URL of a dashboard that other machines can reach."""
-    return secrets.token_urlsafe(24)
 
 
 class AccessGuard:
@@ -79,14 +63,8 @@ class AccessGuard:
         return self.check_token(scope, headers) if self.token else None
 
     def is_own_host(self, host_header: str) -> bool:
-        """Whether the Host header names this server. A foreign name that resolves to this machine (DNS rebinding) does not."""
-        if self.token:
-            return bool(host_header)
-        name = urlsplit(f"//{host_header}")
-        try:
-            return name.hostname in {*LOOPBACK, self.host} and (name.port or 80) == self.port
-        except ValueError:
-            return False
+        """Whether the Host header names this server; with a token any name will do."""
+        return bool(host_header) if self.token else names_server(host_header, self.host, self.port)
 
     def check_token(self, scope: Scope, headers: Headers) -> Response | None:
         """None if the request carries the token. A token in the URL moves into a cookie; without a token the answer is 401."""
@@ -104,12 +82,3 @@ class AccessGuard:
     def is_valid_token(self, text: str) -> bool:
         """Compare in constant time."""
         return hmac.compare_digest(text.encode(), self.token.encode())
-
-
-def is_same_site(headers: Headers) -> bool:
-    """Whether the request comes from our own pages or the address bar. Another site may link to a page, but it may not read one."""
-    origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-        return False
-    site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode", "navigate")
-    return site in ("none", "same-origin") or (mode == "navigate" and headers.get("sec-fetch-dest", "document") == "document")

@@ -13,15 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from types import FrameType
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from evokernel.app.http_server import run_until_stopped
 from evokernel.core.errors import InfraError, UserError
 from evokernel.reports import metrics
 from evokernel.web import compare, glossary, graph, memory, runs, task
@@ -287,14 +286,12 @@ async def serve_asset(request: Request) -> Response:
 def run_server(dashboard: Dashboard, host: str, token: str, listener: socket.socket) -> None:
     """Serve until the process is asked to stop; open event streams end at once."""
 
-    class Server(uvicorn.Server):
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            dashboard.ending.set()
-            super().handle_exit(sig, frame)
+    def end_streams(_: Callable[[], None]) -> bool:
+        dashboard.ending.set()
+        return True
 
     app = dashboard.build_application(host, listener.getsockname()[1], token)
-    settings: dict[str, Any] = {"log_level": "warning", "access_log": False, "server_header": False, "lifespan": "on"}
-    Server(uvicorn.Config(app, timeout_graceful_shutdown=3, **settings)).run(sockets=[listener])
+    run_until_stopped(app, listener, end_streams, timeout_graceful_shutdown=3)
 
 
 def require_folder(folder: Path) -> Path:

@@ -169,7 +169,7 @@ def sized(rows: int, columns: int) -> dict[str, Any]:
 def is_noted(code: str) -> bool:
     """Whether all places that raise a code let hardware go on."""
     raised = re.findall(rf'(\w+)\(\s*(?:[^"();]*\? *)?"{code}["\\]', sources())
-    return set(raised) == {"broken"}
+    return set(raised) == {"reportViolation"}
 
 
 @needs_compiler

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
 from jax._src import core
 from jax.extend.core import ClosedJaxpr
 
+from evokernel.backends.pallas.parts.reshape_boxes import find_reshaped_box
 from evokernel.backends.pallas.tpu_rounding import add_tpu_rounding
 from evokernel.core.errors import CandidateError
 
@@ -171,6 +172,18 @@ class AxisMap:
         return np.expand_dims(values, tuple(axis for axis in range(len(self.result)) if axis not in self.axes))
 
 
+class BoxPiece(NamedTuple):
+    """The part of a box that comes from one operand."""
+
+    array: LazyArray
+    source: Box
+    """The operand's box."""
+    target: Box
+    """The part of the result's box that it fills."""
+    arrange: Callable[[np.ndarray], np.ndarray]
+    """Gives the operand's values the result's dimensions."""
+
+
 class MovedArray(LazyArray):
     """The result of an operation that moves or casts data. Each element comes from the first operand whose rule has it, else from `fill`.
 
@@ -217,16 +230,21 @@ class MovedArray(LazyArray):
             if number >= 0 and self.operands[number][0].depends_on_kernel:
                 self.operands[number][0].require(source)
 
-    def pull_box(self, box: Box) -> list[tuple[LazyArray, AxisMap | None, Box, Box]] | None:
-        """Per operand that fills a part of a box: its rule, its own box, and that part; None if an operand has no box for it."""
-        pieces: list[tuple[LazyArray, AxisMap | None, Box, Box]] = []
+    def pull_box(self, box: Box) -> list[BoxPiece] | None:
+        """The pieces of a box; None if an operand has no box for its piece."""
+        pieces: list[BoxPiece] = []
         for array, rule in self.operands:
             if rule is None and array.shape == self.shape:
-                pieces.append((array, rule, box, box))
-            elif rule is None or not rule.keeps_boxes:
+                pieces.append(BoxPiece(array, box, box, np.asarray))
+            elif rule is None:
+                reshaped = find_reshaped_box(array.shape, self.shape, box)
+                if reshaped is None or (array.depends_on_kernel and not reshaped.is_exact):  # other blocks would have to be computed
+                    return None
+                pieces.append(BoxPiece(array, reshaped.source, box, reshaped.arrange))
+            elif not rule.keeps_boxes:
                 return None
             elif (pulled := rule.pull_box(box)) is not None:
-                pieces.append((array, rule, *pulled))
+                pieces.append(BoxPiece(array, *pulled, rule.arrange))
         return pieces
 
     def read_box(self, box: Box) -> np.ndarray:
@@ -236,10 +254,9 @@ class MovedArray(LazyArray):
         values = np.empty([stop - start for start, stop in box], self.dtype)
         if self.fill is not None:
             values[...] = self.fill.read(np.zeros(1, np.int64))[0]
-        for array, rule, source, target in reversed(pieces):  # the first operand that has an element wins
-            part = array.read_box(source)
-            place = tuple(slice(first - start, last - start) for (first, last), (start, _) in zip(target, box))
-            values[place] = part if rule is None else rule.arrange(part)
+        for piece in reversed(pieces):  # the first operand that has an element wins
+            place = tuple(slice(first - start, last - start) for (first, last), (start, _) in zip(piece.target, box))
+            values[place] = piece.arrange(piece.array.read_box(piece.source))
         return values
 
     def require_box(self, box: Box) -> None:
@@ -247,8 +264,8 @@ class MovedArray(LazyArray):
         if pieces is None:
             super().require_box(box)
         else:
-            for array, _, source, _ in pieces:
-                array.require_box(source)
+            for piece in pieces:
+                piece.array.require_box(piece.source)
 
     def push_box(self, number: int, box: Box) -> Box | None:
         """The box that comes from a box of one operand; None if it is not a box."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -14,7 +14,7 @@ from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.entry_point import jax_dtype
 from evokernel.backends.pallas.parts.grid_kernel import GridKernel, KernelOutput, StepCount
 from evokernel.backends.pallas.parts.layout_rules import build_arrays
-from evokernel.backends.pallas.parts.lazy_arrays import Box, ComputedArray, HeldArray, LazyArray, MovedArray, split_box
+from evokernel.backends.pallas.parts.lazy_arrays import CHUNK_ELEMENTS, Box, ComputedArray, HeldArray, LazyArray, MovedArray, split_box
 from evokernel.core.errors import CandidateError
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class PallasParts:
             self.outputs = build_arrays(closed.jaxpr, closed.consts, inputs, self.add_kernel)
         self.stores = [view_as_declared(array.data, array.dtype).reshape(-1) for array in arguments.outputs]
         self.is_checked = False
+        self.part_elements: dict[tuple[int, float], np.ndarray] = {}
+        """By output and position: the elements of a part, which do not depend on the inputs."""
 
     def add_kernel(self, call: Any, operands: list[LazyArray]) -> list[LazyArray]:
         kernel = GridKernel(call, operands, self.count, self.detect_races)
@@ -54,16 +56,17 @@ class PallasParts:
                 for number, output in enumerate(self.outputs):
                     self.check_written(number, output)
                 self.is_checked = True
-            return tuple(merge_ranges([self.find_elements(output, position) for position in positions]) for output in self.outputs)
+            numbers = range(len(self.outputs))
+            return tuple(merge_ranges([self.find_elements(number, position) for position in positions]) for number in numbers)
 
     def run(self, positions: Sequence[float]) -> None:
         self.forget_values()
         with lower.target_chip(self.chip):
-            for output, store in zip(self.outputs, self.stores, strict=True):
+            for number, output in enumerate(self.outputs):
                 self.count.start(len(positions))
                 self.compute_blocks(output, positions)
                 for position in dict.fromkeys(positions):
-                    self.run_part(output, store, position)
+                    self.run_part(number, position)
         self.forget_values()
 
     def compute_blocks(self, output: LazyArray, positions: Sequence[float]) -> None:
@@ -88,28 +91,22 @@ class PallasParts:
             array.forget_values()
             waiting += list_operands(array)
 
-    def run_part(self, output: LazyArray, store: np.ndarray, position: float) -> None:
+    def run_part(self, number: int, position: float) -> None:
+        output, store = self.outputs[number], self.stores[number]
         source = peel_reshapes(output)
         if (box := find_part_box(source, find_element(output, position))) is not None:
             source.require_box(box)
             store.reshape(source.shape)[tuple(slice(*bounds) for bounds in box)] = source.read_box(box)
             return
-        for first, last in merge_ranges([self.find_elements(output, position)]):
-            for start in range(first, last, 1 << 20):
-                flat = np.arange(start, min(start + (1 << 20), last))
-                output.require(flat)
-                store[flat] = output.read(flat)
+        for flat in split_ranges(merge_ranges([self.find_elements(number, position)])):
+            output.require(flat)
+            store[flat] = output.read(flat)
 
-    def find_elements(self, output: LazyArray, position: float) -> np.ndarray:
-        """The elements of the part at a position, as rows of a start and a stop index."""
-        element = find_element(output, position)
-        source = peel_reshapes(output)
-        if (box := find_part_box(source, element)) is not None:
-            return box_ranges(source.shape, box)
-        if (flat := push_block(output, element)) is not None:
-            return list_ranges(flat)
-        first = element // CHUNK * CHUNK
-        return np.array([[first, min(first + CHUNK, output.size)]])
+    def find_elements(self, number: int, position: float) -> np.ndarray:
+        """The elements of an output that the part at a position writes, as rows of a start and a stop index."""
+        if (number, position) not in self.part_elements:
+            self.part_elements[number, position] = find_part_elements(self.outputs[number], position)
+        return self.part_elements[number, position]
 
     def check_written(self, number: int, output: LazyArray) -> None:
         """Raises CandidateError if no step writes some elements of an output."""
@@ -145,6 +142,18 @@ def list_operands(array: LazyArray) -> list[LazyArray]:
 def find_element(output: LazyArray, position: float) -> int:
     """The element at a position between 0 and 1."""
     return min(max(round(position * (output.size - 1)), 0), output.size - 1)
+
+
+def find_part_elements(output: LazyArray, position: float) -> np.ndarray:
+    """The elements of the part at a position, as rows of a start and a stop index."""
+    element = find_element(output, position)
+    source = peel_reshapes(output)
+    if (box := find_part_box(source, element)) is not None:
+        return box_ranges(source.shape, box)
+    if (flat := push_block(output, element)) is not None:
+        return list_ranges(flat)
+    first = element // CHUNK * CHUNK
+    return np.array([[first, min(first + CHUNK, output.size)]])
 
 
 def peel_reshapes(array: LazyArray) -> LazyArray:
@@ -240,10 +249,23 @@ def box_ranges(shape: Sequence[int], box: Box) -> np.ndarray:
     return np.stack([starts, starts + (last - first) * stride], 1)
 
 
+def split_ranges(ranges: Sequence[tuple[int, int]]) -> Iterator[np.ndarray]:
+    """The elements of ranges, at most `CHUNK_ELEMENTS` at a time."""
+    starts, stops = np.array(ranges, np.int64).reshape(-1, 2).T
+    ends = np.cumsum(stops - starts)
+    for begin in range(0, int(ends[-1]) if len(ends) else 0, CHUNK_ELEMENTS):
+        places = np.arange(begin, min(begin + CHUNK_ELEMENTS, int(ends[-1])))
+        numbers = np.searchsorted(ends, places, side="right")
+        yield places + (stops - ends)[numbers]
+
+
 def list_ranges(flat: np.ndarray) -> np.ndarray:
     """Elements as ranges of flat indices, in order."""
-    flat = np.unique(flat)
-    breaks = np.flatnonzero(np.diff(flat) != 1)
+    steps = np.diff(flat)
+    if (steps <= 0).any():
+        flat = np.unique(flat)
+        steps = np.diff(flat)
+    breaks = np.flatnonzero(steps != 1)
     return np.stack([flat[np.concatenate([[0], breaks + 1])], flat[np.concatenate([breaks, [flat.size - 1]])] + 1], 1)
 
 

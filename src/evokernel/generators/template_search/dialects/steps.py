@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
+from evokernel.generators.template_search.dialects.literals import SIGNS
 from evokernel.generators.template_search.graph import ELEMENTWISE, Node, Num, UnsupportedPattern
 
+LOGIC = {"and": "&", "or": "|"}
 StepFormatter = Callable[[Node, list[str], str], str]
 """Returns the statement that computes a node from the texts of its arguments and stores it under a name."""
 
@@ -37,3 +40,38 @@ def emit_steps(
         return texts[node]
 
     return statements, visit(tree)
+
+
+@dataclass(frozen=True)
+class StepSyntax:
+    """How a language writes the elementwise steps that are not infix arithmetic."""
+
+    negation: str
+    """Of a condition, as a format."""
+    choice: str
+    """Of two values by a condition, as a format."""
+    format_cast: Callable[[Node, str], str]
+    format_call: Callable[[Node, list[str]], str]
+    """Any other step."""
+
+
+def format_step(node: Node, args: list[str], syntax: StepSyntax) -> str:
+    """One elementwise step as an expression over the texts of its arguments."""
+    if node.op in SIGNS:
+        return f"{args[0]} {SIGNS[node.op]} {args[1]}"
+    if node.op in LOGIC:
+        return f"{args[0]} {LOGIC[node.op]} {args[1]}"
+    if node.op == "not":
+        return syntax.negation.format(args[0])
+    if node.op == "neg":
+        return f"-{args[0]}"
+    if node.op == "select":
+        return syntax.choice.format(f"{args[0]} {node.name} {args[1]}", args[2], args[3])
+    if node.op == "where":
+        return syntax.choice.format(*args)
+    return syntax.format_cast(node, args[0]) if node.op == "cast" else syntax.format_call(node, args)
+
+
+def needs_condition(node: Node, i: int) -> bool:
+    """Whether a step uses an argument as a condition."""
+    return node.op in ("and", "or", "not") or (node.op == "where" and i == 0)

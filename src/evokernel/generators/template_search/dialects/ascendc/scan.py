@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision
-from evokernel.generators.template_search.dialects.ascendc.common_decisions import COMMON, ROWS_ALWAYS, multiply_extents
+from evokernel.generators.template_search.dialects.ascendc.common_decisions import COMMON, ROWS_ALWAYS, SHARE, multiply_extents
 from evokernel.generators.template_search.dialects.loop_text import extent_arguments
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
@@ -26,13 +26,20 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     return PatternDescription((StageArgument("x0", x), *extent_arguments(pattern.axes)), variables, frozenset(traits))
 
 
+def unless_library(decision: Decision) -> Decision:
+    """The decision, which does not apply to running sums of the library."""
+    return decision._replace(when=lambda choice: choice.get("algorithm") != "library" and decision.when(choice))
+
+
 template = KernelTemplate(
     decisions=(
         Decision("algorithm", ("serial", "shift"), trait="rows", excluded_by="sums"),
-        Decision("algorithm", ("serial", "shift", "segments"), trait="sums"),
-        ROWS_ALWAYS,
-        *COMMON,
+        Decision("algorithm", ("serial", "shift", "segments", "library"), trait="sums"),
+        *(unless_library(decision) for decision in (ROWS_ALWAYS, *COMMON) if decision.name != "share"),
+        SHARE,
     ),
     describe=describe,
 )
-"""`algorithm`: element by element, by adding shifted copies of the row with doubling shifts, or in all segments of eight at once."""
+"""`algorithm`: element by element, by adding shifted copies of the row with doubling shifts, in all segments of eight at once, or by
+the library in segments of 16.
+"""

@@ -6,18 +6,16 @@ from pathlib import Path
 
 from evokernel.core.records import Signature
 from evokernel.generators.template_search.decisions import Choice, Decision
-from evokernel.generators.template_search.dialects import Dialect, RenderedStage
-from evokernel.generators.template_search.dialects.cpp.emit import format_num
+from evokernel.generators.template_search.dialects import Dialect, RenderedStage, c_text
+from evokernel.generators.template_search.dialects.c_text import entry_parameters, format_num, stage_parameters
 from evokernel.generators.template_search.graph import Node, Num
 from evokernel.generators.template_search.kernel_template import PatternDescription, TemplateVariables
 from evokernel.generators.template_search.patterns import multiply_nums
 from evokernel.generators.template_search.stage_planner import Plan, Stage
 
-TYPES = {"float32": "float", "float64": "double", "float16": "uint16_t", "bfloat16": "uint16_t", "int64": "int64_t", "int32": "int32_t",
-         "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool"}  # fmt: skip
+TYPES = {**c_text.TYPES, "float16": "uint16_t", "bfloat16": "uint16_t"}
 ELEMENTS = {**TYPES, "float16": "float16", "bfloat16": "bfloat16"}
 """Element types inside stages: 16-bit floats, which the entry point receives as bits, are numbers there."""
-SCALARS = {"int": "int64_t", "float": "double", "bool": "bool"}
 MEMORY = Decision("memory", ("new", "malloc", "aligned", "kept"), trait="buffers")
 """Where the buffers between stages are allocated; `kept` keeps them from call to call."""
 
@@ -36,7 +34,7 @@ def build_kernel_variables(
         out = f"({ELEMENTS[stage.stage.out.dtype]}*){stage.stage.out.name}" if is_half(stage.stage.out.dtype) else stage.stage.out.name
         calls.append(f"{stage.name}::run({', '.join([*(format_argument(g.value) for g in stage.description.arguments), out])})")
     return {
-        "params": entry_parameters(signature),
+        "params": ", ".join(entry_parameters(signature, TYPES)),
         "buffers": buffers,
         "calls": calls,
         "has_halves": any("float16" in stage.text for stage in rendered_stages),
@@ -58,23 +56,9 @@ def format_argument(value: Node | Num) -> str:
 def build_stage_variables(stage: Stage, description: PatternDescription, d: Choice) -> TemplateVariables:
     """The parameters of a stage's function, with the keyword for pointers that do not overlap."""
     mark = "" if d.get("alias", "") in ("", "none") else f" {d['alias']}"
-    parameters = []
-    for g in description.arguments:
-        if isinstance(g.value, Num):
-            parameters.append(f"{'int64_t' if g.value.is_integer else 'float'} {g.name}")
-        else:
-            parameters.append(f"const {ELEMENTS[g.value.dtype]}*{mark} {g.name}")
-    parameters.append(f"{ELEMENTS[stage.out.dtype]}*{mark} out")
+    parameters = stage_parameters(description, stage.out.dtype, ELEMENTS, mark)
     has_math = bool(description.variables.get("has_math"))
     return {"params": ", ".join(parameters), "R": mark.strip(), "T_out": ELEMENTS[stage.out.dtype], "has_math": has_math}
-
-
-def entry_parameters(signature: Signature) -> str:
-    """The entry point's parameters."""
-    parameters = [f"const {TYPES[t.dtype]}* in_{t.name}, const int64_t* in_{t.name}_shape" for t in (*signature.inputs, *signature.params)]
-    parameters += [f"{SCALARS[s.kind]} arg_{s.name}" for s in signature.scalars]
-    parameters += [f"{TYPES[o.dtype]}* {o.name}, const int64_t* {o.name}_shape" for o in signature.outputs]
-    return ", ".join(parameters)
 
 
 dialect = Dialect(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evokernel.generators.template_search.decisions import Decision
-from evokernel.generators.template_search.dialects.cpp.emit import emit_function, format_literal
+from evokernel.generators.template_search.dialects.c_text import format_literal
+from evokernel.generators.template_search.dialects.cpp.emit import emit_function
 from evokernel.generators.template_search.dialects.loop_text import number_arguments
 from evokernel.generators.template_search.graph import Num, UnsupportedPattern, walk
 from evokernel.generators.template_search.kernel_template import StageArgument, TemplateVariables, name_free_numbers, name_operands

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from evokernel.generators.template_search.decisions import Choice, Decision
+from evokernel.generators.template_search.dialects.fitting import nearest_option, next_power
 from evokernel.generators.template_search.graph import element_count
 from evokernel.generators.template_search.patterns import KernelPattern
 from evokernel.generators.template_search.stage_planner import Stage
@@ -21,17 +22,6 @@ def fit_option(stage: Stage, decision: Decision, choice: Choice) -> str:
     fit = FITS.get(stage.pattern.family)
     number = fit(stage.pattern, choice).get(decision.name, "") if fit else ""
     return number if isinstance(number, str) else nearest_option(number, decision.options)
-
-
-def nearest_option(number: float, options: tuple[str, ...]) -> str:
-    """The largest numeric option that is not above a number, or else the smallest."""
-    numeric = sorted(int(option) for option in options if option.isdigit())
-    return str(max((n for n in numeric if n <= number), default=numeric[0]))
-
-
-def next_power(number: float) -> int:
-    """The smallest power of two that is not below a number."""
-    return 1 << max(0, int(number) - 1).bit_length()
 
 
 def fit_warps(elements: float) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evokernel.generators.template_search.dialects.literals import SIGNS, format_number
-from evokernel.generators.template_search.dialects.steps import emit_steps
+from evokernel.generators.template_search.dialects.literals import format_number
+from evokernel.generators.template_search.dialects.steps import StepSyntax, emit_steps, format_step, needs_condition
 from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, walk
 
-LOGIC = {"and": "&", "or": "|"}
 NUMBERS = {
     "extent": "in_{0}.shape[{1}]",
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "{0} * {1}", "floordiv": "({0} // ({1}))", "div": "({0} / ({1}))",
@@ -77,18 +76,13 @@ def emit_function(name: str, tree: Node, arguments: Mapping[Node, str], numbers:
 
     def format_statement(node: Node, args: list[str], target: str) -> str:
         operands = [as_condition(a, t) if needs_condition(node, i) else as_number(a, t) for i, (a, t) in enumerate(zip(node.args, args))]
-        return f"    {target} = {format_step(node, operands)}"
+        return f"    {target} = {format_step(node, operands, SYNTAX)}"
 
     lines, result = emit_steps(tree, arguments, format_constant, format_statement)
     if tree.op == "const":
         raise UnsupportedPattern("a result that is a number")
     parameters = ", ".join([*arguments.values(), *numbers.values()])
     return "\n".join(["@triton.jit", f"def {name}({parameters}):", *lines, f"    return {result}"])
-
-
-def needs_condition(node: Node, i: int) -> bool:
-    """Whether an argument is used as a condition."""
-    return node.op in ("and", "or", "not") or (node.op == "where" and i == 0)
 
 
 def is_condition(node: Node) -> bool:
@@ -106,25 +100,6 @@ def as_number(node: Node, text: str) -> str:
     return f"{text}.to(tl.float32)" if is_condition(node) else text
 
 
-def format_step(node: Node, args: list[str]) -> str:
-    """One elementwise step as an expression."""
-    if node.op in SIGNS:
-        return f"{args[0]} {SIGNS[node.op]} {args[1]}"
-    if node.op in LOGIC:
-        return f"{args[0]} {LOGIC[node.op]} {args[1]}"
-    if node.op == "not":
-        return f"{args[0]} == 0"
-    if node.op == "neg":
-        return f"-{args[0]}"
-    if node.op == "select":
-        return f"tl.where({args[0]} {node.name} {args[1]}, {args[2]}, {args[3]})"
-    if node.op == "where":
-        return f"tl.where({args[0]}, {args[1]}, {args[2]})"
-    if node.op == "cast":
-        return format_cast(node, args[0])
-    return CALLS[node.op].format(*args)
-
-
 def format_cast(node: Node, arg: str) -> str:
     """A conversion: kernels compute in float32 and convert when they write."""
     if node.name == "bool":
@@ -133,6 +108,9 @@ def format_cast(node: Node, arg: str) -> str:
         is_whole = "int" in node.args[0].dtype or node.args[0].dtype == "bool"
         return arg if is_whole else f"tl.where({arg} < 0, tl.ceil({arg}), tl.floor({arg}))"
     return f"{arg}.to(tl.{node.name}).to(tl.float32)" if node.name in ("float16", "bfloat16") else arg
+
+
+SYNTAX = StepSyntax("{0} == 0", "tl.where({0}, {1}, {2})", format_cast, lambda node, args: CALLS[node.op].format(*args))
 
 
 def list_helpers(text: str) -> list[str]:

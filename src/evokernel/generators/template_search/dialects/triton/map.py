@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
+from evokernel.generators.template_search.dialects.blocks import BlockAxes, call_text, plan_reads, read_arguments, split_position
 from evokernel.generators.template_search.dialects.loop_text import extent_arguments, number_arguments
-from evokernel.generators.template_search.dialects.triton.blocks import BlockAxes, call_text, plan_reads, read_arguments, split_position
+from evokernel.generators.template_search.dialects.triton.block_reads import MaskedRead
 from evokernel.generators.template_search.dialects.triton.common_decisions import BLOCK, WARPS
 from evokernel.generators.template_search.dialects.triton.emit import emit_function, require_float32
 from evokernel.generators.template_search.kernel_template import (
@@ -21,7 +22,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     require_float32(pattern.root)
     free, loops = name_free_numbers(pattern.root), tuple(range(len(pattern.axes)))
     forms = {"flat": BlockAxes(loops), "tile": BlockAxes(loops[:-1], loops[-1:])}
-    reads = plan_reads(pattern.operands, forms["flat"])
+    reads = plan_reads(pattern.operands, forms["flat"], MaskedRead)
     variables = {
         "forms": {name: form_variables(pattern, axes, list(free.values())) for name, axes in forms.items()},
         "body": (pattern.root, {r.node: r.name for r in reads}, free),
@@ -33,7 +34,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
 
 def form_variables(pattern: KernelPattern, axes: BlockAxes, free: list[str]) -> TemplateVariables:
     """The text of one form of a block."""
-    reads = plan_reads(pattern.operands, axes)
+    reads = plan_reads(pattern.operands, axes, MaskedRead)
     used = " ".join(r.offset for r in reads)
     return {
         "reads": reads, "axes": axes, "row_lines": split_position("k", axes.rows, used), "col_lines": split_position("r", axes.cols, used),

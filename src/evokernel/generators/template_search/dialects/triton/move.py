@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.axis_walks import concatenation_arguments, describe_movement, require_plain_movement
-from evokernel.generators.template_search.dialects.triton.blocks import split_position
+from evokernel.generators.template_search.dialects.blocks import split_position
 from evokernel.generators.template_search.dialects.triton.common_decisions import BLOCK, WARPS
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription
 from evokernel.generators.template_search.patterns import KernelPattern

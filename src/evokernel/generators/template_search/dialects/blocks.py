@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from evokernel.generators.template_search.graph import Node
 from evokernel.generators.template_search.kernel_template import StageArgument
@@ -45,7 +46,7 @@ class BlockAxes:
         return text or "0"
 
 
-def split_position(flat: str, loops: Sequence[int], text: str) -> list[str]:
+def split_position(flat: str, loops: Sequence[int], text: str, divide: str = "//") -> list[str]:
     """The lines that compute the positions `i0`, `i1`, ... along some loops from a flat position, as far as the text uses them."""
     lines, rest = [], flat
     wanted = {int(number) for number in re.findall(r"\bi(\d+)\b", text)} & set(loops)
@@ -56,7 +57,7 @@ def split_position(flat: str, loops: Sequence[int], text: str) -> list[str]:
         if i in wanted:
             lines.append(f"i{i} = {rest}" if at == 0 else f"i{i} = {rest} % n{i}")
         if wanted & set(loops[:at]):
-            lines.append(f"q{i} = {rest} // n{i}")
+            lines.append(f"q{i} = {rest} {divide} n{i}")
         rest = f"q{i}"
     return lines
 
@@ -73,36 +74,38 @@ class BlockRead:
     """The tensor and the numbers that it is read with."""
     has_cols: bool
     """Whether it changes along the columns of a block."""
+    loops: tuple[int, ...]
+    """The loops along which it changes."""
 
     @property
-    def line(self) -> str:
-        """The statement that reads it."""
-        if self.node.op == "index":
-            return f"v_{self.name} = ({self.offset}).to(tl.float32)"
-        mask = f", mask={self.mask}, other=0" if self.mask else ""
-        at = f"{self.name} + {self.offset}" if self.offset != "0" else self.name
-        return f"v_{self.name} = tl.load({at}{mask}).to(tl.float32)"
+    def value(self) -> str:
+        """The text of its value as an argument of a call."""
+        return f"v_{self.name}"
 
 
-def plan_reads(operands: Sequence[Operand], axes: BlockAxes) -> tuple[BlockRead, ...]:
-    """How a block reads its operands `x0`, `x1`, ..."""
-    return tuple(plan_read(f"x{i}", operand, axes) for i, operand in enumerate(operands))
+R = TypeVar("R", bound=BlockRead)
+MakeRead = Callable[[Node, str, str, str, tuple[StageArgument, ...], bool, tuple[int, ...]], R]
 
 
-def plan_read(name: str, operand: Operand, axes: BlockAxes) -> BlockRead:
+def plan_reads(operands: Sequence[Operand], axes: BlockAxes, make_read: MakeRead[R]) -> tuple[R, ...]:
+    """How a block reads its operands `x0`, `x1`, ...; `make_read` is the language's class of reads."""
+    return tuple(plan_read(f"x{i}", operand, axes, make_read) for i, operand in enumerate(operands))
+
+
+def plan_read(name: str, operand: Operand, axes: BlockAxes, make_read: MakeRead[R]) -> R:
     """How a block reads one operand; a slice is read in place, from its offset and with the strides of its leaf."""
-    node, loops = operand.node, [i for i, there in enumerate(operand.present) if there]
+    node, loops = operand.node, tuple(i for i, there in enumerate(operand.present) if there)
     mask, has_cols = axes.mask(loops), bool(set(axes.cols) & set(loops))
     if node.op == "index":
-        return BlockRead(node, name, axes.offset(loops[:1]) if loops else "k * 0", mask, (), has_cols)
+        return make_read(node, name, axes.offset(loops[:1]) if loops else "k * 0", mask, (), has_cols, loops)
     if operand.strides:
         offset = " + ".join([f"{name}_offset", *(f"{axes.offset([i])} * {name}_stride{i}" for i in loops)])
         numbers = (
             StageArgument(f"{name}_offset", operand.offset),
             *(StageArgument(f"{name}_stride{i}", operand.strides[i]) for i in loops),
         )
-        return BlockRead(node, name, offset, mask, (StageArgument(name, node.args[0]), *numbers), has_cols)
-    return BlockRead(node, name, axes.offset(loops), mask, (StageArgument(name, node),), has_cols)
+        return make_read(node, name, offset, mask, (StageArgument(name, node.args[0]), *numbers), has_cols, loops)
+    return make_read(node, name, axes.offset(loops), mask, (StageArgument(name, node),), has_cols, loops)
 
 
 def read_arguments(reads: Sequence[BlockRead]) -> tuple[StageArgument, ...]:
