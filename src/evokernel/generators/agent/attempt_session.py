@@ -21,7 +21,7 @@ from evokernel.core.agent_tools import (
     kernel_files,
     summarize_item,
 )
-from evokernel.core.errors import UserError
+from evokernel.core.errors import InfraError, UserError
 from evokernel.core.protocols import AttemptTools, MemoryReader
 from evokernel.core.records import Candidate, Context, ContextRef, MemoryItem, MemoryKind, Record, ToolUse, Trial
 from evokernel.core.state import State
@@ -58,7 +58,7 @@ class AttemptSession(ToolSession):
         words = ", ".join(f"{name}={one_line(str(value), 60)!r}" for name, value in arguments.items() if value)
         try:
             result = super().call(tool, arguments)
-        except Exception as error:
+        except (UserError, InfraError) as error:
             self.log.append(f"{tool}({words}): refused, {one_line(str(error))}")
             raise
         outcome = f": {describe_outcome(result.outcome)}" if isinstance(result, KernelResult) else ""
