@@ -17,9 +17,10 @@ from evokernel.app.factory import create_engine, resume_engine
 from evokernel.core.config import resolve_config
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import Attempt, Stage
+from evokernel.core.records import Attempt, GateResult, Outcome, Stage
 from evokernel.core.run import Run, redact_revoked
 from evokernel.memory.bank import Bank
+from evokernel.reports import metrics, round_stats, tool_table
 
 AGENT = Path(__file__).parent / "scripted_agent.py"
 
@@ -74,9 +75,24 @@ def test_an_agent_verifies_twice_and_submits(tmp_path: Path) -> None:
         assert [ref.id for ref in attempt.shown_items] == [note["opened"]], "what it opened, and not what the policy chose"
         assert note["opened"] not in {ref.id for ref in attempt.truncated_items}
     assert list(Run.open(tmp_path / "run").attempts()) == attempts
+    check_reports(tmp_path, attempts)
     check_credit(tmp_path, attempts)
     check_resume_and_replay(tmp_path, attempts)
     assert (GOOD[:40] in trials[1].candidate.code, GOOD[:40] in json.dumps(redact_revoked(attempts[0]).model_dump())) == (True, False)
+
+
+def check_reports(folder: Path, attempts: list[Attempt]) -> None:
+    """Reports count what the agent tried, and its verifications."""
+    results = metrics.collect_results(Run.open(folder / "run"), attempts)
+    assert tool_table.tool_table(results).rows == ((2, 12, 4, 2, 2, 0),)
+    use = attempts[0].tool_use
+    assert use
+    lines = tool_table.describe_trials(use)
+    assert "failed at gate check (mismatch)" in lines[0]
+    assert "correct, " in lines[1]
+    trial = use.trials[0].model_copy(update={"outcome": Outcome(gates=(GateResult(gate="build", passed=True, seconds=2.0),))})
+    slow = attempts[0].model_copy(update={"tool_use": use.model_copy(update={"trials": (trial,)})})
+    assert round_stats.verification_s(slow) == 2.0
 
 
 def check_credit(folder: Path, attempts: list[Attempt]) -> None:
