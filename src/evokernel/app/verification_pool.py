@@ -110,11 +110,20 @@ class VerificationPool:
         return self.tasks[key]
 
     def submit(
-        self, planned: PlannedVerification, *, on_gate: ProgressListener | None = None, ignore_cache: bool = False
+        self,
+        planned: PlannedVerification,
+        *,
+        on_gate: ProgressListener | None = None,
+        ignore_cache: bool = False,
+        incumbent: Candidate | None = None,
     ) -> Future[Outcome]:
-        """Queue a verification; the future raises InfraError if no worker could complete it."""
+        """Queue a verification; the future raises InfraError if no worker could complete it.
+
+        An `incumbent` is another kernel of the task; where latencies are measured, it is measured alternately with this one.
+        """
         config, task, candidate, baselines = planned
-        job = make_job(config, task, candidate, seed=config.seed, baselines=baselines).model_copy(update={"ignore_cache": ignore_cache})
+        job = make_job(config, task, candidate, seed=config.seed, baselines=baselines, incumbent=incumbent)
+        job = job.model_copy(update={"ignore_cache": ignore_cache})
         if on_gate is None or not isinstance(self.executor, ReportingExecutor):
             return self.executor.submit(job)
         job = job.model_copy(update={"reports_gates": True})

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Attempts per task. [10; template_search: 5, or fewer if they gain nothing]",
 )
-@click.option("--workers", type=click.IntRange(0), metavar="N", help="Number of parallel verifications. [one per core]")
+@click.option("--workers", type=click.IntRange(0), metavar="N", help="Number of parallel verifications. [one per core; at most 4 on a GPU]")
 @click.option("--seed", type=int, metavar="N", help="Random seed; equal seeds and replies give equal runs. [0]")
 @click.option("--memory", metavar="PATH|URL", help="Memory bank, which lasts across runs: a file, or postgresql://… [evokernel-memory.db]")
 @click.option("--fresh", is_flag=True, help="Start with seed knowledge only, in a new bank inside the run folder.")
