@@ -9,6 +9,7 @@ from evokernel.app import factory
 from evokernel.app.factory import load_sized_tasks
 from evokernel.backends.gpu.backend import GpuBackend
 from evokernel.backends.gpu.devices import Device
+from evokernel.core import config as config_module
 from evokernel.core.config import RunConfig, resolve_config
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
@@ -200,3 +201,12 @@ def test_generator_suggests_a_budget_and_the_user_overrides_it():
     assert factory.apply_generator_defaults(cpp("stop_when=feasible")).budget == RunConfig().budget
     assert factory.apply_generator_defaults(cpp("min_expected_gain=0.3")).min_expected_gain == 0.3
     assert factory.apply_generator_defaults(cpp("generator=llm")).budget == RunConfig().budget
+
+
+@pytest.mark.parametrize(
+    ("backend", "workers", "cores", "expected"), [("cuda", 0, 16, 4), ("triton", 0, 2, 2), ("cuda", 9, 2, 9), ("cpp", 0, 16, 0)]
+)
+def test_a_gpu_gets_no_more_workers_than_it_can_use(monkeypatch, backend, workers, cores, expected):
+    monkeypatch.setattr(config_module, "usable_cores", lambda: cores)
+    config = resolve_config(None, base={"backend": {"name": backend}, "workers": workers})
+    assert factory.plugin_kwargs(config, "executor")["workers"] == expected, "0 means one per core"

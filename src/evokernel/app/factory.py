@@ -225,8 +225,16 @@ def make_part(config: RunConfig, name: str) -> Any:
 def plugin_kwargs(config: RunConfig, name: str) -> dict[str, Any]:
     """Return the constructor arguments of a plug-in: its settings, and settings of the run that its constructor accepts."""
     run_settings = {"backend": config.plugin_name("backend")} | config.model_dump(include={"seed", "budget", "workers", "tuning_trials"})
+    if name == "executor":
+        run_settings["workers"] = choose_worker_count(config)
     accepted = {key: value for key, value in run_settings.items() if accepts_setting(name, config.plugin_name(name), key)}
     return {**accepted, **config.plugin_settings(name)}
+
+
+def choose_worker_count(config: RunConfig) -> int:
+    """Return the number of parallel verifications: the user's choice, or one per core, but no more than the backend can use."""
+    limit: int | None = find_plugin("backend", config.plugin_name("backend")).max_useful_workers
+    return config.workers or (min(config.worker_count, limit) if limit else 0)
 
 
 def check_plugin_settings(config: RunConfig) -> None:

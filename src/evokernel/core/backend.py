@@ -240,6 +240,9 @@ class Backend(ABC):
         """The size of tasks at which kernels are timed on this machine, unless the user chooses another."""
         return "laptop"
 
+    max_useful_workers: int | None = None
+    """Parallel verifications beyond which a machine gains nothing, because they share a device; None: one per core."""
+
     @property
     def capabilities(self) -> Capabilities:
         """What the backend can do with these settings on this machine; read in the verifier's process only."""

@@ -44,6 +44,8 @@ class GpuBackend(Backend):
             raise ValueError(f"build_timeout_s must be above 0, not {build_timeout_s}")
         self.arch, self.device_mode, self.number, self.build_timeout_s, self.profiler = arch, device, number, build_timeout_s, profiler
 
+    max_useful_workers = 4
+
     @cached_property
     def device(self) -> Device:
         """The GPU, queried when it is first needed."""
