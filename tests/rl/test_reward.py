@@ -9,9 +9,9 @@ import pytest
 import sample_run
 
 from evokernel.core.errors import InfraError
-from evokernel.core.records import Candidate, Outcome
+from evokernel.core.records import UNDECIDED_REASONS, Candidate, Outcome
 from evokernel.rl.dataset import SPLITS, assign_splits, sibling_group
-from evokernel.rl.reward import CHEATING_REASONS, CHEATING_REWARD, CORRECT_REWARD, SPEED_WEIGHT, UNDECIDED_REASONS, compute_reward
+from evokernel.rl.reward import CHEATING_REASONS, CHEATING_REWARD, CORRECT_REWARD, SPEED_WEIGHT, compute_reward
 from evokernel.rl.scoring import completion_text, score_candidate
 from evokernel.suites.loader import find_task_files
 from evokernel.verifier.reasons import REASONS

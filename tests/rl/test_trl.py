@@ -128,6 +128,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         sample_run.make_attempt(
             relu, 2, sample_run.passed_outcome(50.0), candidate=kernels[2], stage=Stage.REFINE, start_point="made/relu/1"
         ),
+        sample_run.make_attempt(relu, 3, sample_run.failed_outcome("check", "killed"), candidate=kernels[3]),
         sample_run.make_attempt(gelu, 0, sample_run.failed_outcome("build", "compile_error"), candidate=kernels[3]),
     ]
     return sample_run.write_run(tmp_path_factory.mktemp("runs") / "run", [relu, gelu], attempts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from evokernel.core.records import Attempt, Task, Usage
+from evokernel.core.records import UNDECIDED_REASONS, Attempt, Task, Usage
 from evokernel.core.run import Run
 from evokernel.generators.prompting import LANGUAGES, build_first_prompt, shared_builder
 from evokernel.generators.step_prompts import build_feedback_prompt
@@ -79,9 +79,9 @@ def correct_attempts(result: TaskResult) -> list[Attempt]:
 
 
 def is_worse(result: TaskResult, other: Attempt, best: Attempt) -> bool:
-    """Whether an attempt failed, or is correct and clearly slower than the best one."""
+    """Whether an attempt failed by its own fault, or is correct and clearly slower than the best one."""
     if not result.is_correct(other):
-        return True
+        return not (other.outcome.failure and other.outcome.failure.reason in UNDECIDED_REASONS)
     own, fastest = other.outcome.latency_us, best.outcome.latency_us
     return bool(own and fastest and own / fastest >= MIN_PREFERENCE_RATIO)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import log
 
-from evokernel.core.records import Outcome
+from evokernel.core.records import UNDECIDED_REASONS, Outcome
 from evokernel.core.statistics import is_significant
 
 CHEATING_REWARD = -1.0
@@ -22,8 +22,6 @@ MAX_SPEEDUP = 8.0
 """Speed-ups beyond this factor, and slowdowns beyond its inverse, are clipped."""
 CHEATING_REASONS = frozenset({"forbidden", "impossible", "vetoed", "revoked", "stream", "exit"})
 """Reasons of failures that mean cheating: forbidden constructs, times that are impossible, a veto, another stream, a forged exit."""
-UNDECIDED_REASONS = frozenset({"killed", "not_run", "no_latency"})
-"""Reasons that say something about the machine and nothing about the kernel: no reward."""
 
 
 def compute_reward(outcome: Outcome) -> float | None:
