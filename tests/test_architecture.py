@@ -27,6 +27,7 @@ LAYERS = [  # a package imports only packages in earlier rows, not those in its 
     {"app"},
     {"rl"},
     {"experiments"},
+    {"api"},
     {"web", "service", "mcp_server"},
     {"cli"},
 ]
