@@ -300,6 +300,8 @@ class Tuning(Record):
 
 TRANSIENT_REASONS = frozenset({"timeout", "build_timeout", "memory", "killed", "crash", "exit"})
 """Reasons of failures that may be due to the state of the machine and not to the candidate."""
+UNDECIDED_REASONS = frozenset({"killed", "not_run", "no_latency"})
+"""Reasons that say something about the machine and nothing about the candidate: such an outcome is no lesson for a model."""
 
 
 class Outcome(Record):

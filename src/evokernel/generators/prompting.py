@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -172,6 +173,17 @@ class PromptBuilder:
             return ""
         is_shown = any(entry.shown_code == last.candidate.code for entry in items)
         return "" if is_shown or estimate_tokens(last.candidate.code) > free_tokens else last.candidate.code
+
+
+@cache
+def shared_builder(backend: str) -> PromptBuilder:
+    """The prompts of a backend with default settings."""
+    return PromptBuilder(backend)
+
+
+def build_first_prompt(task: Task, backend: str) -> str:
+    """The prompt of a first draft, without memory and history."""
+    return shared_builder(backend).build_text(State(task=task), Context(stage=Stage.DRAFT))
 
 
 def entry_symbol(entry_point: str) -> str:
