@@ -40,7 +40,7 @@ def test_notebook_of_the_documentation_runs(tmp_path, monkeypatch):
     pages = ["".join(output.get("data", {}).get("text/html", "") for output in cell.outputs) for cell in notebook.cells]
     by_source = dict(zip(cells, pages, strict=True))
     assert "x:float32[384,512]" in by_source["task"]
-    assert "samples/task: passed every gate" in by_source["result"]
+    assert "mine: passed every gate" in by_source["result"]
     assert "1 of 1 attempts" in next(page for source, page in by_source.items() if source.startswith("a = "))
     assert "starter/softmax" in by_source["df"]
     assert "paired by task" in by_source["ek.compare(a, b)"]
