@@ -165,14 +165,15 @@ def measure_rate(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
-def make_requests(count: int, hostile: int) -> list[tuple[dict[str, Any], SelftestCase | None]]:
-    """Requests in random order: hostile self-test cases and honest kernels, each as often as needed."""
+def make_requests(count: int, hostile: int, distinct: int) -> list[tuple[dict[str, Any], SelftestCase | None]]:
+    """Requests in random order: hostile self-test cases and honest kernels, at most `distinct` of each kind, as often as needed."""
     cases = [case for case in load_cases("cpp", selftest_folder("cpp")) if case.size == "laptop" and not case.settings]
     attacks = [case for case in cases if case.category not in (HONEST, *LEFT_OUT)]
     honest: list[tuple[dict[str, Any], SelftestCase | None]] = [(case_body(case), case) for case in cases if case.category == HONEST]
     for name in ("good", "good-branchless"):
         text = (SAMPLES / name / "kernel.cpp").read_text()
         honest.append(({"task": "samples/task", "backend": "cpp", "kernel": text}, None))
+    attacks, honest = random.Random(0).sample(attacks, min(distinct, len(attacks))), honest[-distinct:]
     chosen = [(case_body(case), case) for case in (attacks[number % len(attacks)] for number in range(hostile))]
     chosen += [honest[number % len(honest)] for number in range(count - hostile)]
     random.Random(0).shuffle(chosen)
@@ -275,7 +276,7 @@ def count_unexpected(load: LoadTest, results: dict[int, dict[str, Any]]) -> dict
 def measure_kills(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Send requests while a worker and the server are killed; compare promises with the journal."""
     server = ServedProcess(folder, args.workers)
-    load = LoadTest(server, make_requests(args.requests, args.hostile))
+    load = LoadTest(server, make_requests(args.requests, args.hostile, args.distinct))
     start = time.monotonic()
     run_threads([load.disturb, *([lambda name=TENANTS[n % 2]: load.work(name) for n in range(args.clients)])])
     results = load.read_results()
@@ -288,6 +289,7 @@ def measure_kills(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return {
         "requests": args.requests,
         "hostile": args.hostile,
+        "distinct kernels": len({body["kernel"] for body, _ in load.requests}),
         "clients": args.clients,
         "seconds": round(seconds),
         "accepted": len(load.accepted),
@@ -312,6 +314,7 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--requests", type=int, default=1000)
     options.add_argument("--hostile", type=int, default=300)
+    options.add_argument("--distinct", type=int, default=1000, help="different kernels of each kind at most")
     options.add_argument("--clients", type=int, default=8)
     options.add_argument("--workers", type=int, default=2)
     args = options.parse_args()

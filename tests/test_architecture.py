@@ -26,6 +26,7 @@ LAYERS = [  # a package imports only packages in earlier rows, not those in its 
     {"torch_models"},
     {"app"},
     {"experiments"},
+    {"api"},
     {"web", "service", "mcp_server"},
     {"cli"},
 ]

@@ -24,7 +24,7 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copy(ROOT / name, tmp_path / name)
     folder = tmp_path / ".venv" / "bin"
     folder.mkdir(parents=True)
-    for name in ("python", "evokernel", "ruff", "mypy"):
+    for name in ("python", "evokernel", "ruff", "mypy", "mkdocs"):
         (folder / name).write_text(STUB)
         (folder / name).chmod(0o755)
     return tmp_path
@@ -57,6 +57,8 @@ def test_run_installs_only_what_it_needs_and_tests_add_the_rest(checkout):
     assert installed_extras(calls) >= {"torch", "pallas", "web", "dev", "ray", "postgres", "cuda", "triton"}
     assert any("-r src/evokernel/backends/zig/requirements.txt" in call for call in calls)
     assert call_dev(checkout, "exec", "evokernel", "doctor")[1] == ["evokernel doctor"]
+    assert call_dev(checkout, "docs")[1] == ["mkdocs build --strict"]
+    assert call_dev(checkout, "docs", "--serve")[1] == ["mkdocs serve"]
 
 
 @pytest.mark.toolchain

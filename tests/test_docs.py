@@ -109,6 +109,12 @@ def test_adrs_have_three_parts() -> None:
         assert all(f"**{part}.**" in text for part in ("Context", "Choice", "What we gave up")), page.name
 
 
+def test_navigation_of_the_site_names_every_page() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert {page for page in pages if f": {page}\n" not in navigation} == set(), "name the page under nav in mkdocs.yml"
+
+
 def python_block(page: str) -> str:
     (block,) = [code for language, code in FENCES.findall((ROOT / "docs" / page).read_text()) if language == "python"]
     return block

@@ -104,9 +104,9 @@ def test_table_columns_are_aligned() -> None:
 def test_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     header, right = ["task", "first correct", "speed-up", "first→best", "failures"], [False, True, True, True]
     rows = [["attention_head", "3.65 ms", "0.30×", "37.5×", "compile_error 12, mismatch 3"]]
-    monkeypatch.setattr("evokernel.cli.output.terminal_width", lambda: 80)
+    monkeypatch.setattr("evokernel.reports.text_tables.terminal_width", lambda: 80)
     assert format_table(header, rows, right).splitlines()[0].split()[:3] == ["task", "first", "correct"]
-    monkeypatch.setattr("evokernel.cli.output.terminal_width", lambda: 56)
+    monkeypatch.setattr("evokernel.reports.text_tables.terminal_width", lambda: 56)
     lines = format_table(header, rows, right).splitlines()
     assert [line.split() for line in lines[:2]] == [["first", "speed-", "first→"], ["task", "correct", "up", "best", "failures"]]
     assert lines[-1].endswith("compile_error…")
@@ -114,7 +114,7 @@ def test_table_fits_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_text_wraps_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evokernel.cli.output.terminal_width", lambda: 24)
+    monkeypatch.setattr("evokernel.reports.text_tables.terminal_width", lambda: 24)
     assert (
         format_pairs([("memory", "evokernel-memory.db (53 items)"), ("x", "y")])
         == "memory  evokernel-memory.db\n        (53 items)\nx       y"

@@ -8,9 +8,10 @@ import pytest
 import sample_run
 from rich.console import Console
 
+from evokernel.app.run_progress import Progress, describe_outcome
 from evokernel.cli.heartbeat import Heartbeat
 from evokernel.cli.live_display import LiveDisplay
-from evokernel.cli.progress import PlainDisplay, Progress, describe_outcome
+from evokernel.cli.progress import PlainDisplay
 from evokernel.core.config import RunConfig
 from evokernel.reports.next_steps import terminal_steps
 

@@ -48,13 +48,16 @@ static void wait_as(State state) {
     swapcontext(&current->context, &scheduler);
 }
 static void __syncthreads() { wait_as(AT_BARRIER); }
-static float __shfl_xor_sync(unsigned mask, float value, int lanes) {
+static float shuffle(float value, unsigned from) {
     current->shuffled = value;
     wait_as(AT_SHUFFLE);
-    const float other = fibres[current->index.x ^ lanes].shuffled;
+    const float other = fibres[from].shuffled;
     wait_as(AT_SHUFFLE);
     return other;
 }
+static float __shfl_xor_sync(unsigned, float value, int lanes) { return shuffle(value, threadIdx.x ^ lanes); }
+static float __shfl_up_sync(unsigned, float value, unsigned lanes) { return shuffle(value, threadIdx.x % 32 < lanes ? threadIdx.x : threadIdx.x - lanes); }
+static float __shfl_sync(unsigned, float value, unsigned lane) { return shuffle(value, threadIdx.x / 32 * 32 + lane % 32); }
 static void run_fibre() {
     body();
     current->state = FINISHED;

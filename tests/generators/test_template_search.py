@@ -26,7 +26,8 @@ UniformSearch = partial(TemplateSearch, prior="uniform")
 EMPTY = Context(stage=Stage.DRAFT)
 STARTER = {task.id.split("/")[1]: task for task in load_tasks("starter")}
 CPP, PALLAS = get_dialect("cpp").hints, get_dialect("pallas").hints
-CUDA_TASKS = ("gelu", "layernorm", "rmsnorm", "scale_shift", "softmax", "sum_rows")
+NOT_IN_CUDA = {"attention_head", "batched_matmul", "conv2d", "linear_gelu", "matmul", "max_pool"}
+CUDA_TASKS = [name for name in STARTER if name not in NOT_IN_CUDA]
 STARTER_DRAFTS = [(name, backend) for backend in ("cpp", "pallas", "triton") for name in STARTER] + [(name, "cuda") for name in CUDA_TASKS]
 MARK = {"cpp": "//", "pallas": "#"}
 

@@ -50,6 +50,8 @@ VARIANTS = {
     "running sum": ("x", "torch.cumsum(x, 1)", "torch.randn(A, B)", {"algorithm": "serial"}),
     "running sum by the library": ("x", "torch.cumsum(x, 1)", "torch.randn(130, 201)", {"algorithm": "library"}),
     "running sum of long rows": ("x", "torch.cumsum(x, 1)", "torch.randn(2, 4200)", {"algorithm": "library"}),
+    "pooling with stride two": ("x", "F.max_pool2d(x, 3, 2, 1)", "torch.randn(2, 3, A, 23)", {"across": "block"}),
+    "pooling over three axes": ("x", "F.avg_pool3d(x, 2, 2)", "torch.randn(1, 2, 5, 8, 11)", {"across": "block"}),
     "transposed": ("x", "x.permute(2, 0, 1).contiguous()", "torch.randn(A, B, 6)", {}),
     "every other column": ("x", "x[:, 1::2].contiguous()", "torch.randn(A, B)", {}),
     "reversed": ("x", "x.flip(-1)", "torch.randn(A, B)", {}),

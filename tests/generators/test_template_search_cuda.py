@@ -44,6 +44,18 @@ CASES = {
     "product_of_rows": ("x", "x.prod(1)", "torch.rand(A, B) + 0.5", "team=8"),
     "smallest_of_columns": ("x", "x.amin(0) + 1", MATRIX, "algorithm=rows team=8 vector=2"),
     "largest_half": ("x", "x.amax(1)", "torch.randn(A, B).bfloat16()", "vector=8 team=4"),
+    "first_smallest": ("x", "x.argmin(0)", MATRIX, "team=8"),
+    "first_largest": ("x", "torch.round(x).argmax(1)", "torch.randn(A, 300)", "team=64 vector=4"),
+    "running_sum": ("x", "x.cumsum(0)", MATRIX, "team=4"),
+    "running_sum_of_rows": ("x", "x.cumsum(1)", "torch.randn(A, 301)", "team=64 vector=4"),
+    "running_product": ("x", "x.cumprod(1)", MATRIX, "team=8 vector=2"),
+    "permuted": ("x", "x.permute(2, 0, 1).contiguous()", "torch.randn(3, A, B)", "algorithm=tiled tile=16"),
+    "permuted_plainly": ("x", "x.permute(2, 0, 1).contiguous()", "torch.randn(3, A, B)", "algorithm=plain"),
+    "flipped": ("x", "torch.flip(x, (1,)).cumsum(1)", MATRIX, ""),
+    "joined": ("x, y", "torch.cat([x, y, x], 1)", "torch.randn(A, 3), torch.randn(A, 5)", ""),
+    "gathered": ("x, i", "torch.gather(x, 1, i)", "torch.randn(A, B), torch.randint(0, B, (A, 7))", ""),
+    "table_rows": ("x, i", "x[i]", "torch.randn(A, B), torch.randint(0, A, (3, 7))", "vector=4"),
+    "cross_entropy": ("x, y", "F.cross_entropy(x, y)", "torch.randn(A, 300), torch.randint(0, 300, (A,))", "team=64 vector=4"),
     "two_stages": ("x", "torch.softmax((x.sum(1, keepdim=True) * x).sum(0), 0)", MATRIX, ""),
 }  # fmt: skip
 

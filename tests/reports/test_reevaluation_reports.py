@@ -5,7 +5,6 @@ import json
 import pytest
 import sample_run
 
-from evokernel.cli.report import format_report_table
 from evokernel.core import final_results
 from evokernel.core.errors import UserError
 from evokernel.core.final_results import FinalResult
@@ -14,6 +13,7 @@ from evokernel.reports import metrics, tables
 from evokernel.reports.export import export_kernels
 from evokernel.reports.page import write_report
 from evokernel.reports.summary import summarize_run
+from evokernel.reports.text_tables import format_report_table
 
 pytestmark = pytest.mark.heavy  # draws figures
 

@@ -3,9 +3,9 @@
 import pytest
 import sample_run
 
-from evokernel.cli.report import format_report_table
 from evokernel.core.records import Usage
 from evokernel.reports import formatting, metrics, tables
+from evokernel.reports.text_tables import format_report_table
 
 GOLDEN = """\
 task     round  first correct     best  PyTorch eager  speed-up  first→best  floor  bound by  gates  failures
@@ -65,8 +65,7 @@ def test_mixed_baselines_have_no_common_name() -> None:
 
 @pytest.mark.parametrize(("columns", "dropped_columns"), [(120, []), (86, ["gates"]), (74, ["gates", "round", "first"])])
 def test_narrow_terminal_drops_columns(columns: int, dropped_columns: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evokernel.cli.output.terminal_width", lambda: columns)
-    monkeypatch.setattr("evokernel.cli.report.terminal_width", lambda: columns)
+    monkeypatch.setattr("evokernel.reports.text_tables.terminal_width", lambda: columns)
     text = format_report_table(tables.operator_table(make_estimated_results()), title=False)
     assert max(map(len, text.splitlines())) <= columns
     head, words_below = text.partition("─")[0], " ".join(text.rpartition("Times: ")[2].split())

@@ -111,9 +111,29 @@ def test_a_verification_that_stops_the_server_again_and_again_is_given_up(tmp_pa
     journal.close()
 
 
+def test_the_oldest_results_of_a_tenant_make_room(tmp_path):
+    journal = JobJournal(tmp_path)
+    large = NEW._replace(request="x" * 100)
+    ids = [journal.accept("a", [large], Limits(9, 9), key="", body="", is_batch=False).ids[0] for _ in range(4)]
+    [other] = journal.accept("b", [large], Limits(9, 9), key="", body="", is_batch=False).ids
+    for id in (ids[0], ids[1], ids[3], other):
+        journal.mark_running(id)
+        journal.finish(id, Ending("done", "y" * 100))
+    assert journal.delete_oldest(700) == 0
+    assert journal.delete_oldest(400) == 2
+    assert [journal.find_job(id) is None for id in (*ids, other)] == [True, True, False, False, False]
+    assert journal.delete_oldest(0) == 2
+    assert journal.find_job(ids[2]).state == "queued", "what has not ended is never deleted"
+    journal.close()
+
+
 def test_two_servers_cannot_share_a_folder(tmp_path):
     journal = JobJournal(tmp_path)
     with pytest.raises(UserError, match="another server uses"):
         JobJournal(tmp_path)
     journal.close()
-    JobJournal(tmp_path).close()
+    journal = JobJournal(tmp_path)
+    journal.connection.execute("PRAGMA user_version = 99")
+    journal.close()
+    with pytest.raises(UserError, match="another version"):
+        JobJournal(tmp_path)

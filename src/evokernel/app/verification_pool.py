@@ -72,14 +72,16 @@ class VerificationPool:
         size: str | None = None,
         baselines: Sequence[str] = (),
         overrides: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
     ) -> PlannedVerification:
         """Check everything that the caller could have got wrong, without verifying. Raises UserError with one line that names the fix.
 
-        `baselines` are timed besides PyTorch's eager mode; `overrides` are settings such as "backend.threads=2".
+        `baselines` are timed besides PyTorch's eager mode; `settings` are further settings of this verification, as for the
+        pool; `overrides` are the same as text, such as "backend.threads=2".
         """
         candidate = as_candidate(kernel, backend)
-        settings = self.settings | {"backend": self.backend_settings(candidate.backend)}
-        config = resolve_config(None, overrides, base=settings, size=size, tuning_trials=0)
+        base = {**self.settings, **(settings or {}), "backend": self.backend_settings(candidate.backend, settings)}
+        config = resolve_config(None, overrides, base=base, size=size, tuning_trials=0)
         check_llm_review(config)
         plugin = make_part(config, "backend")
         if not isinstance(self.executor, RemoteExecutor) and (reason := plugin.unavailable_reason()):
@@ -87,9 +89,10 @@ class VerificationPool:
         require_kernel_source(candidate, plugin)
         return PlannedVerification(config, self.load_task(task, config), candidate, ("eager", *baselines))
 
-    def backend_settings(self, name: str) -> dict[str, Any]:
-        """The settings of a kernel's backend: the pool's, if they are for that backend or for any."""
-        own = dict(self.settings.get("backend") or {})
+    def backend_settings(self, name: str, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The settings of a kernel's backend: those given, or else the pool's, if they are for that backend or for any."""
+        chosen = (settings or {}).get("backend") or self.settings.get("backend") or {}
+        own = {"name": chosen} if isinstance(chosen, str) else dict(chosen)
         return own | {"name": name} if own.get("name", name) == name else {"name": name}
 
     def load_task(self, task: TaskSource, config: RunConfig) -> Task:
@@ -107,11 +110,20 @@ class VerificationPool:
         return self.tasks[key]
 
     def submit(
-        self, planned: PlannedVerification, *, on_gate: ProgressListener | None = None, ignore_cache: bool = False
+        self,
+        planned: PlannedVerification,
+        *,
+        on_gate: ProgressListener | None = None,
+        ignore_cache: bool = False,
+        incumbent: Candidate | None = None,
     ) -> Future[Outcome]:
-        """Queue a verification; the future raises InfraError if no worker could complete it."""
+        """Queue a verification; the future raises InfraError if no worker could complete it.
+
+        An `incumbent` is another kernel of the task; where latencies are measured, it is measured alternately with this one.
+        """
         config, task, candidate, baselines = planned
-        job = make_job(config, task, candidate, seed=config.seed, baselines=baselines).model_copy(update={"ignore_cache": ignore_cache})
+        job = make_job(config, task, candidate, seed=config.seed, baselines=baselines, incumbent=incumbent)
+        job = job.model_copy(update={"ignore_cache": ignore_cache})
         if on_gate is None or not isinstance(self.executor, ReportingExecutor):
             return self.executor.submit(job)
         job = job.model_copy(update={"reports_gates": True})

@@ -23,9 +23,9 @@ def command(folders: tuple[Path, ...], as_json: bool) -> None:
     Intervals are 95 % confidence intervals over tasks. Chance between runs with other seeds is not covered: 'evokernel
     experiment' repeats runs for that. The dashboard has the same comparison at /compare.
     """
-    from evokernel.cli.report import format_report_table
     from evokernel.core.run import Run
     from evokernel.experiments.run_comparison import compare_runs, comparison_json, open_run, pairs_table, runs_table, tasks_table
+    from evokernel.reports.text_tables import format_report_table
 
     comparison = compare_runs([open_run(str(folder), Run.open(folder)) for folder in folders])
     if as_json:

@@ -234,10 +234,10 @@ def run_and_report(
     plan: ExperimentSpec, requested_tasks: Any, folder: Path, exclusions: dict[str, str], command_line: str, as_json: bool
 ) -> int:
     """Run the experiment, write its report and print its tables."""
-    from evokernel.cli.report import format_report_table
     from evokernel.experiments import report_writer, result_tables, runner
     from evokernel.experiments.results import Results
     from evokernel.experiments.summary import summarize_results
+    from evokernel.reports.text_tables import format_report_table
 
     tasks, reasons = runner.filter_runnable(requested_tasks)
     for operator, reason in reasons.items():

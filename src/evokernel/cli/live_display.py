@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from evokernel.cli.progress import Progress, TaskProgress
+from evokernel.app.run_progress import Progress, TaskProgress
 from evokernel.core.records import Attempt
 from evokernel.reports import formatting
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "run": "Write, verify and improve kernels for a suite of tasks.",
     "resume": "Continue a run that was stopped or killed.",
     "verify": "Verify one kernel for one task through all gates.",
+    "check": "Verify kernels again and fail if one is wrong or slower than a run recorded: a gate for CI.",
     "report": "Print the tables of a run and write its plots and HTML report.",
     "compare": "Compare runs side by side, paired by task, with confidence intervals.",
     "export": "Export the best kernels of a run with tests, provenance and a PyTorch wrapper.",

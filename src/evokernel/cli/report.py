@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text, terminal_width, wrap_text
+from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text, wrap_text
 from evokernel.core.errors import UserError
 from evokernel.reports.next_steps import terminal_steps
+from evokernel.reports.text_tables import format_report_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from evokernel.core.records import Attempt
     from evokernel.core.run import Run
     from evokernel.reports.run_report import RunReport
-    from evokernel.reports.tables import Table
 
 RUNS = Path("runs")
 
@@ -80,18 +80,6 @@ def print_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, repo
     print_text(format_pairs(tables.run_totals(results, seconds, "first to last attempt")))
     next_steps = terminal_steps(run.folder, run.config.plugin_name("generator"), any(result.is_solved for result in results))
     print_text("\n" + format_pairs([("report", str(report_path or "not written")), *next_steps]))
-
-
-def format_report_table(table: Table, title: bool = True) -> str:
-    """A report table as text; drops optional columns if the terminal is too narrow."""
-    body = format_table(
-        [column.name for column in table.columns], table.format_rows(), [column.is_right_aligned for column in table.columns]
-    )
-    width, narrower_table = terminal_width(), table.drop_column()
-    if width and narrower_table and max(map(len, body.splitlines())) > width:
-        return format_report_table(narrower_table, title)
-    head = f"{table.title}\n" if title else ""
-    return head + body + (f"\n{wrap_text(table.caption)}" if table.caption else "")
 
 
 def write_report_page(run: Run, attempts: Sequence[Attempt], out: Path | None = None) -> RunReport:

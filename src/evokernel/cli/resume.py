@@ -32,16 +32,15 @@ def command(
     completely, also on tasks that ended earlier because a further attempt promised no gain (--set stop_when=gain keeps that). The exit
     codes are those of 'evokernel run'.
     """
-    from evokernel.app.factory import resume_engine
+    from evokernel.app.run_start import continue_run
     from evokernel.cli.heartbeat import announce_wait
     from evokernel.cli.run import describe_run
     from evokernel.cli.run_display import display_run
     from evokernel.core.run import Run
 
     attempts = Run.open(folder).attempts()
-    stop_when = "budget" if budget and Run.open(folder).config.stop_when == "gain" else None
     with announce_wait("opening the run"):
-        engine = resume_engine(folder, sets, budget=budget, workers=workers, stop_when=stop_when)
+        engine = continue_run(folder, sets, budget=budget, workers=workers)
     if engine.run.is_complete(attempts):
         print_text(
             f"{folder} is complete ({format_count(len(attempts), 'attempt')}). For more attempts: evokernel resume {folder} --budget N",

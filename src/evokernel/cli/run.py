@@ -78,14 +78,11 @@ def command(
     Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' continues the run. Exit codes: 0 at least one task
     has a correct kernel, 1 none has or fewer than --fail-under, 2 error to fix, 3 infrastructure failure, 130 interrupted.
     """
-    from evokernel.app.factory import apply_generator_defaults, choose_working_backend, create_engine, describe_limitations
+    from evokernel.app.run_start import configure_run, list_run_notes, start_run
     from evokernel.cli.heartbeat import announce_wait
     from evokernel.cli.run_display import display_run
-    from evokernel.core.bank_uri import resolve_path
-    from evokernel.core.config import resolve_config
-    from evokernel.reports.formatting import explain_tags
 
-    settings = resolve_config(
+    settings = configure_run(
         config,
         sets,
         tasks=tasks,
@@ -101,20 +98,11 @@ def command(
         fresh=fresh or None,
         require_sandbox=require_sandbox or None,
     )
-    # An absolute path, so that the run finds its bank when it is resumed from another folder.
-    settings = settings.model_copy(update={"memory": resolve_path(settings.memory)})
-    settings = apply_generator_defaults(settings)
     with announce_wait("looking for the toolchain and loading the tasks"):
-        settings, reason = choose_working_backend(settings)
-        if reason:
-            print_text(wrap_text(f"{reason}. Using backend '{settings.plugin_name('backend')}' instead."), err=as_json)
-        engine = create_engine(settings, out)
+        engine = start_run(settings, out, lambda text: print_text(wrap_text(text), err=as_json))
     print_text(wrap_text(describe_run(engine)), err=as_json)
-    if limitations := describe_limitations(settings):
-        print_text(wrap_text(f"note: {limitations}"), err=True)
-    for task in engine.run.tasks:
-        for text in explain_tags(task.tags):
-            print_text(f"note: {task.id}: {text}", err=True)
+    for note in list_run_notes(engine):
+        print_text(wrap_text(f"note: {note}"), err=True)
     return display_run(engine, plain, as_json, fail_under)
 
 

@@ -9,11 +9,12 @@ from contextlib import closing
 from functools import partial
 from typing import Protocol
 
-from evokernel.app.run_lifecycle import ReevaluationStart, exit_code, resume_command, run_to_completion, stop_on_interrupt
+from evokernel.app.run_lifecycle import exit_code, resume_command, run_to_completion, stop_on_interrupt
+from evokernel.app.run_progress import AttemptDisplay, Progress, follow_run
 from evokernel.cli.heartbeat import announce_wait
 from evokernel.cli.output import format_pairs, print_json, print_text
-from evokernel.cli.progress import PlainDisplay, Progress, TaskProgress
-from evokernel.cli.report import format_report_table, write_report_page
+from evokernel.cli.progress import PlainDisplay
+from evokernel.cli.report import write_report_page
 from evokernel.core.labels import format_count
 from evokernel.core.records import Attempt
 from evokernel.engine.loop import Engine
@@ -21,18 +22,15 @@ from evokernel.reports import metrics, tables
 from evokernel.reports.delivery import compare_speed
 from evokernel.reports.next_steps import terminal_steps
 from evokernel.reports.summary import summarize_run
+from evokernel.reports.text_tables import format_report_table
 
 
-class Display(Protocol):
+class Display(AttemptDisplay, Protocol):
     """Shows the progress of a run."""
 
     def __enter__(self) -> Display: ...
 
     def __exit__(self, *exc_info: object) -> None: ...
-
-    def show_attempt(self, attempt: Attempt, line: TaskProgress) -> None: ...
-
-    def show_note(self, text: str) -> None: ...
 
     def show_interrupt(self, text: str) -> None: ...
 
@@ -42,25 +40,11 @@ def display_run(engine: Engine, plain: bool, as_json: bool, fail_under: float = 
     run = engine.run
     recorded_ids = {attempt.id for attempt in run.attempts()}
     progress = Progress(run.tasks, run.config, resumed_attempts=len(recorded_ids))
-    attempts: list[Attempt] = []
     engine.notify = progress.set_phase
     with make_display(progress, plain, as_json) as display, closing(run_to_completion(engine)) as records:
         on_stop, on_abort = partial(show_stop, display), partial(show_abort, display, engine)
         with stop_on_interrupt(engine, lambda: progress.attempts_in_flight, on_stop, on_abort):
-            for record in records:
-                if isinstance(record, Attempt):
-                    attempts.append(record)
-                    task_progress = progress.add_attempt(record)
-                    if record.id not in recorded_ids:
-                        display.show_attempt(record, task_progress)
-                elif isinstance(record, ReevaluationStart):
-                    progress.start_reevaluation(record.kernel_count)
-                    display.show_note(f"Re-evaluating {format_count(record.kernel_count, 'best kernel')}")
-                else:
-                    progress.add_reevaluation()
-                    if text := progress.describe_reevaluation(record):
-                        display.show_note(text)
-            progress.notice = ""
+            attempts = follow_run(records, progress, display, recorded_ids)
     results = metrics.collect_results(run, attempts)
     print_results(engine, attempts, results, progress, as_json)
     solved_share = sum(result.is_solved for result in results) / len(results) if results else 0.0

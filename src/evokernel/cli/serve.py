@@ -38,6 +38,7 @@ MODULES = ("fastapi", "uvicorn", "prometheus_client")
 @embedder_option
 @click.option("--max-queued", type=click.IntRange(1), default=1000, metavar="N", help="Jobs of all tenants that wait or run. [1000]")
 @click.option("--keep-days", type=click.FloatRange(0, min_open=True), default=30.0, metavar="N", help="How long results are kept. [30]")
+@click.option("--keep-mib", type=click.FloatRange(1), default=1024.0, metavar="N", help="How much is kept for each tenant. [1024]")
 @click.option("--drain-s", type=click.FloatRange(0), default=300.0, metavar="S", help="Time for running jobs after SIGTERM. [300]")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Setting of every verification, such as timeout_s=20.")
 @json_option
@@ -94,6 +95,7 @@ def serve(
     embedder: str,
     max_queued: int,
     keep_days: float,
+    keep_mib: float,
     drain_s: float,
     sets: tuple[str, ...],
     as_json: bool,
@@ -111,7 +113,7 @@ def serve(
     tokens = TokenFile(token_file) if token_file else None
     if isinstance(bank, Path) and not bank.is_file():
         raise UserError(f"there is no memory bank at {bank}. Name one with --memory PATH.")
-    settings = QueueSettings(folder, max_queued, keep_days, task_specs, allow_task_source, bank, embedder)
+    settings = QueueSettings(folder, max_queued, keep_days, keep_mib, task_specs, allow_task_source, bank, embedder)
     run_settings = resolve_settings(executor, sets)
     if as_json:
         print_json(serving_record(settings, tokens, host, port, run_settings))

@@ -1,7 +1,15 @@
 """Exceptions by responsibility: user, candidate, infrastructure; and one for a clean stop. Any other exception is a bug."""
 
 
-class UserError(Exception):
+class EvoKernelError(Exception):
+    """Base of the exceptions that a caller may want to handle: `UserError` and `InfraError`. The message is one line."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of a traceback: the message says what to do."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class UserError(EvoKernelError):
     """An error that the user can fix; the message says how. The command line prints it and exits with status 2."""
 
 
@@ -13,7 +21,7 @@ class CandidateError(Exception):
         self.reason, self.detail = reason, detail or reason
 
 
-class InfraError(Exception):
+class InfraError(EvoKernelError):
     """A failure of a device, worker, network or model service. It is retried and earns no reward."""
 
 

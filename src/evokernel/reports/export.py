@@ -231,6 +231,7 @@ def build_provenance(run: Run, export: KernelExport) -> dict[str, Any]:
         "attempt": best.id,
         "task": task.id,
         "candidate": best.candidate.id,
+        "files": list(best.candidate.files),
         "backend": run.config.backend,
         "generator": run.config.generator,
         "policy": run.config.policy,

@@ -16,9 +16,10 @@ def format_tensor(tensor: Tensor) -> str:
     return f"{tensor.name}:{tensor.dtype}[{','.join(map(str, tensor.shape))}]"
 
 
-def task_record(task: Task, backend: str) -> dict[str, Any]:
-    """What a kernel for a task must do on one backend. The hidden size is left out."""
-    plugin = make_plugin("backend", backend)
+def task_record(task: Task, backend: str | None = None) -> dict[str, Any]:
+    """What a kernel for a task must do, on one backend if it is named. The hidden size is left out."""
+    plugin = make_plugin("backend", backend) if backend else None
+    in_parts = plugin is not None and plugin.capabilities.can_check_full_sizes
     return {
         "task": task.id,
         "category": task.category,
@@ -33,12 +34,12 @@ def task_record(task: Task, backend: str) -> dict[str, Any]:
         "flops": task.work.flops,
         "bytes": task.work.bytes,
         "peak_bytes": task.work.peak_bytes,
-        "verification_bytes": estimate_memory_bytes(task, in_parts=plugin.capabilities.can_check_full_sizes),
+        "verification_bytes": estimate_memory_bytes(task, in_parts=in_parts),
         "timeout_s": Job.model_fields["timeout_s"].default,
         **numeric_contract(task)._asdict(),
         "tags": list(task.tags),
         "backend": backend,
-        "entry_point": plugin.entry_point(task),
+        "entry_point": plugin.entry_point(task) if plugin else None,
         "source": task.source,
     }
 

@@ -23,6 +23,8 @@ State = Literal["queued", "running", "done", "failed", "cancelled"]
 FINAL_STATES = ("done", "failed", "cancelled")
 MAX_STARTS = 5
 """A verification that was running when the server died is started again at most this often."""
+VERSION = 1
+"""Of the tables; a journal of another version is refused."""
 SCHEMA = Path(__file__).with_name("journal.sql")
 
 
@@ -38,6 +40,11 @@ class NewJob(NamedTuple):
     """The task as JSON if the client sent its source; empty if the server knows the task."""
     backend: str
     candidate: str
+
+    @property
+    def stored_bytes(self) -> int:
+        """About how much room it takes."""
+        return len(self.request) + len(self.task_record)
 
 
 class StoredJob(NamedTuple):
@@ -116,7 +123,10 @@ class JobJournal:
             self.lock_file = os.open(folder / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self.lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.connection = sqlite3.connect(folder / "jobs.db", check_same_thread=False, isolation_level=None, timeout=30)
-            self.connection.executescript(SCHEMA.read_text())
+            [[version]] = self.connection.execute("PRAGMA user_version")
+            if version not in (0, VERSION):
+                raise UserError(f"another version of evokernel wrote the journal in {folder}. Choose another folder with --folder.")
+            self.connection.executescript(f"{SCHEMA.read_text()}PRAGMA user_version = {VERSION};")
         except BlockingIOError as error:
             raise UserError(f"another server uses {folder}. Stop it, or choose another folder with --folder.") from error
         except (OSError, sqlite3.Error) as error:
@@ -160,8 +170,8 @@ class JobJournal:
             batch = secrets.token_hex(12) if is_batch else ""
             ids = tuple(secrets.token_hex(12) for _ in jobs)
             now = time.time()
-            rows = [(id, tenant, batch, *job, secrets.randbits(48), now) for id, job in zip(ids, jobs)]
-            columns = ("id", "tenant", "batch", *NewJob._fields, "seed", "created_at")
+            rows = [(id, tenant, batch, *job, secrets.randbits(48), now, job.stored_bytes) for id, job in zip(ids, jobs)]
+            columns = ("id", "tenant", "batch", *NewJob._fields, "seed", "created_at", "bytes")
             connection.executemany(f"INSERT INTO jobs ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", rows)
             if key:
                 connection.execute("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", (tenant, key, body, batch or ids[0], now))
@@ -228,8 +238,8 @@ class JobJournal:
         """Store how a running verification ended; False if it has ended already, so that it is answered once."""
         columns = ", ".join(f"{name} = ?" for name in Ending._fields)
         with self.transaction() as connection:
-            query = f"UPDATE jobs SET {columns}, finished_at = ? WHERE id = ? AND state = 'running'"
-            return connection.execute(query, (*ending, time.time(), id)).rowcount == 1
+            query = f"UPDATE jobs SET {columns}, finished_at = ?, bytes = bytes + ? WHERE id = ? AND state = 'running'"
+            return connection.execute(query, (*ending, time.time(), len(ending.result), id)).rowcount == 1
 
     def cancel(self, id: str, tenant: str) -> bool:
         """Cancel a verification that still waits; False if it does not."""
@@ -248,3 +258,24 @@ class JobJournal:
         with self.transaction() as connection:
             connection.execute("DELETE FROM keys WHERE created_at < ?", (limit,))
             return connection.execute("DELETE FROM jobs WHERE finished_at < ?", (limit,)).rowcount
+
+    def delete_oldest(self, max_bytes: int) -> int:
+        """Delete the oldest verifications that ended of each tenant that stores more than `max_bytes`."""
+        deleted = 0
+        with self.lock:
+            totals = dict(self.connection.execute("SELECT tenant, sum(bytes) FROM jobs GROUP BY tenant"))
+        for tenant, total in totals.items():
+            deleted += self.free_bytes(tenant, total - max_bytes) if total > max_bytes else 0
+        return deleted
+
+    def free_bytes(self, tenant: str, excess: int) -> int:
+        """Delete the oldest verifications that ended of a tenant until `excess` bytes are free."""
+        last = 0
+        with self.transaction() as connection:
+            rows = connection.execute("SELECT seq, bytes FROM jobs WHERE tenant = ? AND finished_at > 0 ORDER BY seq", (tenant,))
+            for seq, size in rows:
+                last, excess = seq, excess - size
+                if excess <= 0:
+                    break
+            query = "DELETE FROM jobs WHERE tenant = ? AND finished_at > 0 AND seq <= ?"
+            return connection.execute(query, (tenant, last)).rowcount

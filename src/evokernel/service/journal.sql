@@ -21,10 +21,11 @@ CREATE TABLE IF NOT EXISTS jobs (
   result TEXT NOT NULL DEFAULT '',
   error TEXT NOT NULL DEFAULT '',
   reused_from TEXT NOT NULL DEFAULT '',
-  is_repeatable INTEGER NOT NULL DEFAULT 0
+  is_repeatable INTEGER NOT NULL DEFAULT 0,
+  bytes INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state, tenant);
-CREATE INDEX IF NOT EXISTS jobs_by_tenant ON jobs (tenant, seq);
+CREATE INDEX IF NOT EXISTS jobs_by_tenant ON jobs (tenant, seq, bytes, finished_at);
 CREATE INDEX IF NOT EXISTS jobs_by_batch ON jobs (batch) WHERE batch <> '';
 CREATE INDEX IF NOT EXISTS jobs_by_content ON jobs (tenant, fingerprint);
 CREATE TABLE IF NOT EXISTS keys (

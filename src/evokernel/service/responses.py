@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -114,9 +115,9 @@ async def stream_events(queue: VerificationQueue, tenant: Tenant, id: str, last:
             job = await run_in_threadpool(queue.find, tenant, id)
             events = list(list_events(job, running))
             for number, event in enumerate(events, start=1):
-                if number > last:
-                    last = number
-                    yield event.encode(number)
+                if number > last or event.name == "end":  # fewer events than before if a worker died and its job began again
+                    last = max(number, last)
+                    yield event.encode(last)
             if job.is_final or queue.ended.is_set() or (queue.is_draining and job.state == "queued"):
                 return
             if not await watch.wait(HEARTBEAT_S):
@@ -125,8 +126,6 @@ async def stream_events(queue: VerificationQueue, tenant: Tenant, id: str, last:
 
 async def wait_until_final(queue: VerificationQueue, tenant: Tenant, id: str, wait_s: float) -> StoredJob:
     """The verification when it has ended, or as it is after `wait_s` seconds or when the server stops."""
-    import asyncio
-
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
     find = partial(run_in_threadpool, queue.find, tenant, id)

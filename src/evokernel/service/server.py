@@ -50,8 +50,13 @@ class Drain:
         timer = threading.Timer(self.limit_s, self.exit_now)
         timer.daemon = True
         timer.start()
-        threading.Thread(target=self.queue.drain, args=(stop,), daemon=True).start()  # not in the signal handler: it takes locks
+        threading.Thread(target=self.begin, args=(stop,), daemon=True).start()  # not in the signal handler: it takes locks
         return False
+
+    def begin(self, stop: Callable[[], None]) -> None:
+        """Let what runs end, then stop the server."""
+        log.warning("stopping when running verifications have ended; a second signal stops at once")
+        self.queue.drain(stop)
 
     def exit_now(self) -> None:
         """End the process with what still runs: the journal has it, and the next start continues it. Workers end with their pipe."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from evokernel.service.progress import Progress
 from evokernel.service.tenants import Tenant
 
 log = logging.getLogger(__name__)
-CLEANING_S = 3600.0
+CLEANING_S = 60.0
 
 
 class QueueSettings(NamedTuple):
@@ -33,6 +34,8 @@ class QueueSettings(NamedTuple):
     """Verifications of all tenants that wait or run."""
     keep_days: float = 30
     """How long results are kept."""
+    keep_mib: float = 1024
+    """How much of them is kept for each tenant."""
     task_specs: tuple[str, ...] = ()
     allow_task_source: bool = False
     bank: BankLocation | None = None
@@ -59,11 +62,15 @@ class VerificationQueue:
         self.cleaner.start()
 
     def delete_old_results(self) -> None:
-        """Delete results that are older than the operator keeps them, now and every hour."""
-        while True:
-            self.journal.delete_older(self.settings.keep_days)
-            if self.ended.wait(CLEANING_S):
-                return
+        """Delete results that are older or more than the operator keeps, now and every minute."""
+        is_over = False
+        while not is_over:
+            try:
+                self.journal.delete_older(self.settings.keep_days)
+                self.journal.delete_oldest(round(self.settings.keep_mib * 2**20))
+            except sqlite3.Error as error:
+                log.error("old results were not deleted: %s", error)
+            is_over = self.ended.wait(CLEANING_S)
 
     def drain(self, on_idle: Callable[[], None]) -> None:
         """Accept and start nothing more; call `on_idle` when nothing runs."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, calculate, pad_rank
-from evokernel.generators.template_search.kernel_template import StageArgument
+from evokernel.generators.template_search.kernel_template import PatternDescription, StageArgument
 from evokernel.generators.template_search.patterns import multiply_nums
 
 
@@ -127,3 +127,24 @@ def concatenation_arguments(root: Node) -> tuple[StageArgument, ...]:
         *(StageArgument(f"w{i}", multiply_nums(x.shape[axis:])) for i, x in enumerate(root.args)),
         StageArgument("n0", multiply_nums(root.shape[:axis])),
     )
+
+
+def describe_move(root: Node, split: Callable[[str, Sequence[int], str], list[str]]) -> PatternDescription:
+    """A movement as positions: of a thread's or block's element in the result and in the source.
+
+    `split` returns the lines that compute positions along some loops from a flat one, as far as a text uses them.
+    """
+    require_plain_movement(root)
+    if root.op == "cat":
+        return PatternDescription(concatenation_arguments(root), {"parts": tuple(range(len(root.args)))}, frozenset({"cat"}))
+    movement = describe_movement(root)
+    loops, last, near = tuple(range(len(movement.walks))), movement.last, movement.contiguous
+    source = " + ".join([movement.base, *(f"i{i} * ({stride})" for i, stride in enumerate(movement.strides))])
+    outside = tuple(i for i in loops if i not in (near, last))
+    flat = " + ".join(f"i{i} * ({' * '.join(f'n{j}' for j in loops[i + 1 :]) or '1'})" for i in loops)
+    variables = {
+        "parts": (), "source": source, "flat": flat, "near": near, "last": last,
+        "row_lines": split("k", loops, source), "outside_lines": split("o", outside, source + flat),
+        "outside": " * ".join(f"n{i}" for i in outside) or "1", "count": " * ".join(f"n{i}" for i in loops),
+    }  # fmt: skip
+    return PatternDescription(movement.arguments, variables, frozenset({"turned"} if near != last else ()))

@@ -25,6 +25,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         arguments += [StageArgument(f"{kind}{axis}", n) for axis, n in zip(AXES, (*(zero if kind == "p" else one), *nums))]
     is_max = main.name == "max"
     variables = {"is_max": is_max, "call": "Max" if is_max else "Add", "start": "-INF" if is_max else "0.0f", "counts": counts}
+    variables["is_flat"] = rank < len(AXES)
     variables["padded"] = any(not n.is_literal or n.value for n in kinds["p"])
     return PatternDescription(tuple(arguments), variables, frozenset({"counts"} if counts else ()))
 

@@ -19,6 +19,8 @@ FEWEST_ROWS = 4
 """Rows of a tile below which the copies of its chunks are too short."""
 SMALL_BUFFERS = 12 * 1024
 """Bytes for values per row."""
+MOST_SHORT, WORK_BYTES = 2048, 3
+"""Elements of a row up to which its chunks have 64 if rows are aligned, and bytes of the buffer of reductions per element of a tile."""
 FIRST_NAMED, FIRST_SPARE = 1000, 2000
 """Numbers of temporary buffers that have other names."""
 
@@ -187,11 +189,11 @@ class RowTiles:
 
     def fits(self, length: int) -> bool:
         """Whether a tile has enough rows of this length."""
-        lanes = 64 if length <= 64 else 128
+        lanes = 64 if length <= 64 or (length % 64 == 0 and length <= MOST_SHORT) else 128
         chunks = -(-length // lanes)
         total, each = self.room(self.steps({}))
         rest = total - 4 * len(self.shared) * chunks * lanes
-        return min(255 // chunks, rest // ((each + (2 if lanes > 64 else 4)) * chunks * lanes)) >= FEWEST_ROWS
+        return min(255 // chunks, rest // ((each + WORK_BYTES) * chunks * lanes)) >= FEWEST_ROWS
 
 
 def plan_row_tiles(

@@ -44,6 +44,7 @@ def build_stage_variables(stage: Stage, description: PatternDescription, d: Choi
     return {
         "params": ", ".join([*host, "cudaStream_t stream"]), "device_params": ", ".join(device), "names": ", ".join(names),
         "host_params": ", ".join(host), "T_out": TYPES[stage.out.dtype],
+        "types": {g.name: TYPES[g.value.dtype] for g in description.arguments if isinstance(g.value, Node)},
     }  # fmt: skip
 
 

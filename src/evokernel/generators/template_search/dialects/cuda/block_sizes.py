@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from evokernel.generators.template_search.decisions import Choice, Decision
 from evokernel.generators.template_search.dialects.fitting import nearest_option, next_power
+from evokernel.generators.template_search.graph import element_count
 from evokernel.generators.template_search.patterns import KernelPattern
 from evokernel.generators.template_search.stage_planner import Stage
 
@@ -50,10 +51,10 @@ def fit_nest(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float
         return fit_strided_nest(rows, cols, vector)
     packs = cols / vector
     if rows < 128 and packs > 8192:
-        return {"algorithm": "split", "splits": min(512 / rows, packs / 1024), "team": 256, "threads": 256, "vector": vector}
-    team = min(next_power(packs), 1024, max(4, next_power(packs / 8), next_power(THREADS / rows)))
-    each = next_power(packs / team)
-    sizes: dict[str, str | float] = {"team": team, "threads": max(team, 128), "vector": vector, "each": each}
+        return {"algorithm": "split", "splits": min(512 / rows, packs / 512), "team": 256, "threads": 256, "vector": vector}
+    team = fit_row_team(rows, cols, vector)
+    each = next_power(packs / float(team["team"]))
+    sizes: dict[str, str | float] = {**team, "each": each}
     if each * vector <= HELD:
         return {**sizes, "algorithm": "rows", "hold": "registers"}
     if cols <= SHARED:
@@ -74,4 +75,35 @@ def fit_strided_nest(rows: float, cols: float, vector: int) -> Mapping[str, str 
     return {**sizes, "algorithm": "rows", "each": each, "hold": "registers" if each * vector <= HELD else "nothing"}
 
 
-FITS: Mapping[str, Callable[[KernelPattern, Choice], Mapping[str, str | float]]] = {"map": fit_map, "reduce": fit_nest, "row": fit_nest}
+def fit_axis(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float]:
+    """A warp or more per row if rows are contiguous, otherwise as many threads per row as fill the device."""
+    rows = along = 1.0
+    for axis in pattern.axes:
+        rows, along = (rows, along * axis.extent.value) if axis.is_reduced else (rows * axis.extent.value, along)
+    if pattern.axes and not pattern.axes[-1].is_reduced:
+        return {"team": min(8, next_power(min(along / 8, THREADS / rows))), "threads": 256}
+    return fit_row_team(rows, along, fit_vector(pattern))
+
+
+def fit_row_team(rows: float, cols: float, vector: int) -> Mapping[str, str | float]:
+    """Threads that walk along a row: many if there are few rows."""
+    packs = cols / vector
+    team = min(next_power(packs), 1024, max(4, next_power(packs / 8), next_power(THREADS / rows)))
+    return {"team": team, "threads": max(team, 128), "vector": vector}
+
+
+def fit_crossentropy(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float]:
+    """As a row of a softmax."""
+    rows, cols = (n.value for n in pattern.tensors[0].shape)
+    return fit_row_team(rows, cols, 1 if cols % 4 else 4)
+
+
+def fit_gather(pattern: KernelPattern, choice: Choice) -> Mapping[str, str | float]:
+    """Packs of 16 bytes of float32."""
+    return {"threads": 256, "vector": 1 if element_count(pattern.tensors[0].shape[1:]) % 4 else 4}
+
+
+FITS: Mapping[str, Callable[[KernelPattern, Choice], Mapping[str, str | float]]] = {
+    "map": fit_map, "reduce": fit_nest, "row": fit_nest, "argreduce": fit_axis, "scan": fit_axis, "crossentropy": fit_crossentropy,
+    "gather": fit_gather,
+}  # fmt: skip

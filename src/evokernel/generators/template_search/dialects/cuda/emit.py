@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 
 from evokernel.generators.template_search.dialects import c_text
 from evokernel.generators.template_search.dialects.c_text import is_condition
 from evokernel.generators.template_search.dialects.steps import StepSyntax, emit_steps, format_step, needs_condition
-from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, walk
+from evokernel.generators.template_search.graph import Node, Num, walk
 
 TYPES = {**c_text.TYPES, "float16": "__half", "bfloat16": "__nv_bfloat16"}
 CALLS = {
@@ -19,102 +21,14 @@ FAST_CALLS = {**CALLS, "exp": "__expf", "log": "__logf", "sin": "__sinf", "cos":
 """Intrinsics that are faster and less exact."""
 MAX_FLOAT = 3.4028235e38
 HEADERS = {"__half": "cuda_fp16.h", "__nv_bfloat16": "cuda_bf16.h"}
-HELPERS = {
-    "Pack": """// V neighbouring elements, which one instruction loads or stores.
-template <class T, int V>
-struct alignas(sizeof(T) * V) Pack {
-    T at[V];
-};""",
-    "load": """template <int V, class T>
-__device__ __forceinline__ Pack<T, V> load(const T* from) { return *reinterpret_cast<const Pack<T, V>*>(from); }""",
-    "store": """template <class T, int V>
-__device__ __forceinline__ void store(T* to, const Pack<T, V>& values) { *reinterpret_cast<Pack<T, V>*>(to) = values; }""",
-    "Sum": """struct Sum {
-    static __device__ float start() { return 0.0f; }
-    static __device__ float join(float a, float b) { return a + b; }
-};""",
-    "Product": """struct Product {
-    static __device__ float start() { return 1.0f; }
-    static __device__ float join(float a, float b) { return a * b; }
-};""",
-    "Max": """struct Max {
-    static __device__ float start() { return -INFINITY; }
-    static __device__ float join(float a, float b) { return a > b || a != a ? a : b; }
-};""",
-    "Min": """struct Min {
-    static __device__ float start() { return INFINITY; }
-    static __device__ float join(float a, float b) { return a < b || a != a ? a : b; }
-};""",
-    "filled": """template <int V>
-__device__ __forceinline__ Pack<float, V> filled(float value) {
-    Pack<float, V> pack;
-#pragma unroll
-    for (int v = 0; v < V; ++v) pack.at[v] = value;
-    return pack;
-}""",
-    "divide": """__device__ __forceinline__ float divide(float a, float b) { return a / b; }
-template <int V>
-__device__ __forceinline__ Pack<float, V> divide(Pack<float, V> a, float b) {
-#pragma unroll
-    for (int v = 0; v < V; ++v) a.at[v] /= b;
-    return a;
-}""",
-    "reduce_row": """// Over the TEAM neighbouring threads of a row; all of them get the result.
-template <class Op, int TEAM>
-__device__ __forceinline__ float reduce_row(float value, float* parts) {
-#pragma unroll
-    for (int m = (TEAM < 32 ? TEAM : 32) / 2; m > 0; m /= 2) value = Op::join(value, __shfl_xor_sync(0xffffffffu, value, m));
-    if (TEAM > 32) {
-        __syncthreads();
-        if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-        __syncthreads();
-        const int first = threadIdx.x / TEAM * (TEAM / 32);
-        value = parts[first];
-#pragma unroll
-        for (int w = 1; w < TEAM / 32; ++w) value = Op::join(value, parts[first + w]);
-    }
-    return value;
-}
-template <class Op, int TEAM, int V>
-__device__ __forceinline__ float reduce_row(const Pack<float, V>& values, float* parts) {
-    float value = values.at[0];
-#pragma unroll
-    for (int v = 1; v < V; ++v) value = Op::join(value, values.at[v]);
-    return reduce_row<Op, TEAM>(value, parts);
-}""",
-    "reduce_columns": """// Over the TEAM threads that have the same rows, WIDTH threads apart; all of them get the result.
-template <class Op, int TEAM, int WIDTH, int V>
-__device__ __forceinline__ Pack<float, V> reduce_columns(Pack<float, V> values, Pack<float, V>* parts) {
-    if (TEAM > 1) {
-        __syncthreads();
-        parts[threadIdx.x] = values;
-        __syncthreads();
-        values = parts[threadIdx.x % WIDTH];
-        for (int y = 1; y < TEAM; ++y)
-#pragma unroll
-            for (int v = 0; v < V; ++v) values.at[v] = Op::join(values.at[v], parts[threadIdx.x % WIDTH + y * WIDTH].at[v]);
-    }
-    return values;
-}""",
-    "exponent": """__device__ __forceinline__ float exponent(float x) {
-    int e;
-    frexpf(x, &e);
-    return (float)e;
-}""",
-    "power2": "__device__ __forceinline__ float power2(float x) { return ldexpf(1.0f, (int)x); }",
-    "processors": """static int processors() {
-    int count = 1;
-    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0);
-    return count;
-}""",
-    "scratch": """template <class T>
-static T* scratch(int64_t count, cudaStream_t stream) {
-    T* memory = nullptr;
-    cudaMallocAsync((void**)&memory, sizeof(T) * count, stream);
-    return memory;
-}""",
-}  # fmt: skip
-"""Functions and types by name, each after those that it uses."""
+HELPER_FILE = Path(__file__).parent / "helpers.j2"
+
+
+@cache
+def load_helpers() -> dict[str, str]:
+    """Functions and types by name, each after those that it uses."""
+    parts = HELPER_FILE.read_text(encoding="utf-8").split("// helper: ")[1:]
+    return {name: source.strip() for name, _, source in (part.partition("\n") for part in parts)}
 
 
 def format_literal(value: float) -> str:
@@ -171,18 +85,12 @@ def has_fast_form(*roots: Node) -> bool:
 def list_helpers(text: str) -> list[str]:
     """The helper functions and types that a kernel's text uses, and those that these use."""
     wanted = ""
-    for name, source in reversed(HELPERS.items()):
+    for name, source in reversed(load_helpers().items()):
         if re.search(rf"\b{name}\b", text + wanted):
             wanted += source
-    return [source for source in HELPERS.values() if source in wanted]
+    return [source for source in load_helpers().values() if source in wanted]
 
 
 def list_headers(text: str) -> list[str]:
     """The headers that a kernel's text needs besides those that come before it."""
     return ["cmath", *(header for kind, header in HEADERS.items() if kind in text)]
-
-
-def require_float32(*roots: Node) -> None:
-    """Raises UnsupportedPattern for steps with float64 tensors, which are computed in float here."""
-    if any(n.dtype not in TYPES or n.dtype == "float64" for n in walk(*roots)):
-        raise UnsupportedPattern("float64 tensors")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from evokernel.generators.template_search.decisions import Decision
 from evokernel.generators.template_search.dialects.blocks import BlockAxes, call_text, read_arguments
 from evokernel.generators.template_search.dialects.cuda.common_decisions import MATH, THREADS, VECTOR
-from evokernel.generators.template_search.dialects.cuda.emit import emit_function, has_fast_form, require_float32
+from evokernel.generators.template_search.dialects.cuda.emit import emit_function, has_fast_form
 from evokernel.generators.template_search.dialects.cuda.packs import launch_conditions, plan_packs, position_lines
+from evokernel.generators.template_search.dialects.descriptions import require_float32
 from evokernel.generators.template_search.dialects.loop_text import extent_arguments, number_arguments
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, name_free_numbers
 from evokernel.generators.template_search.patterns import KernelPattern

@@ -6,9 +6,10 @@ from collections import Counter
 
 from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.blocks import read_arguments
-from evokernel.generators.template_search.dialects.cuda.common_decisions import MATH, THREADS, VECTOR
-from evokernel.generators.template_search.dialects.cuda.emit import emit_function, has_fast_form, require_float32
+from evokernel.generators.template_search.dialects.cuda.common_decisions import COLUMN_TEAM, MATH, THREADS, VECTOR, row_team
+from evokernel.generators.template_search.dialects.cuda.emit import emit_function, has_fast_form
 from evokernel.generators.template_search.dialects.cuda.packs import PackRead, launch_conditions, plan_packs, position_lines
+from evokernel.generators.template_search.dialects.descriptions import require_float32
 from evokernel.generators.template_search.dialects.loop_text import extent_arguments, number_arguments
 from evokernel.generators.template_search.dialects.nests import Nest, ReductionForm, find_softmax, split_axes
 from evokernel.generators.template_search.kernel_template import PatternDescription, name_free_numbers
@@ -67,8 +68,8 @@ NEST_DECISIONS = (
     Decision("splits", ("4", "16", "64", "256"), one_of("algorithm", "split")),
     Decision("hold", ("registers", "shared", "nothing"), one_of("algorithm", "rows"), trait="held"),
     Decision("each", ("1", "2", "4", "8", "16"), HOLDS),
-    Decision("team", ("4", "8", "16", "32", "64", "128", "256", "512", "1024"), trait="inner"),
-    Decision("team", ("1", "2", "4", "8", "16", "32"), trait="strided"),
+    row_team("inner"),
+    COLUMN_TEAM,
     THREADS,
     VECTOR,
     MATH,

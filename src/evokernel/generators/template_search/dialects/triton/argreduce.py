@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evokernel.generators.template_search.dialects.triton.axis_view import describe_axis
+from evokernel.generators.template_search.dialects.descriptions import describe_axis
 from evokernel.generators.template_search.dialects.triton.scan import AXIS_BLOCKS
 from evokernel.generators.template_search.kernel_template import KernelTemplate
 

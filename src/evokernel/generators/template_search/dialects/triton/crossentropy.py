@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision
+from evokernel.generators.template_search.dialects.descriptions import describe_cross_entropy
 from evokernel.generators.template_search.dialects.triton.common_decisions import WARPS
-from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, StageArgument
-from evokernel.generators.template_search.patterns import KernelPattern
-
-
-def describe(pattern: KernelPattern) -> PatternDescription:
-    """Describes a cross entropy by its sizes and its reduction."""
-    logits, classes = pattern.tensors
-    rows, cols = logits.shape
-    arguments = (StageArgument("x", logits), StageArgument("y", classes), StageArgument("rows", rows), StageArgument("cols", cols))
-    return PatternDescription(arguments, {"kind": pattern.main_nodes[0].name})
-
+from evokernel.generators.template_search.kernel_template import KernelTemplate
 
 template = KernelTemplate(
     decisions=(
@@ -23,5 +14,5 @@ template = KernelTemplate(
         Decision("cols", ("256", "512", "1024", "2048", "4096"), lambda choice: choice["algorithm"] == "online"),
         WARPS,
     ),
-    describe=describe,
+    describe=describe_cross_entropy,
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from evokernel.generators.template_search.dialects.literals import format_number
 from evokernel.generators.template_search.dialects.steps import StepSyntax, emit_steps, format_step, needs_condition
-from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, walk
+from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern
 
 NUMBERS = {
     "extent": "in_{0}.shape[{1}]",
@@ -116,9 +116,3 @@ SYNTAX = StepSyntax("{0} == 0", "tl.where({0}, {1}, {2})", format_cast, lambda n
 def list_helpers(text: str) -> list[str]:
     """The functions that a kernel's text calls."""
     return [source for name, source in HELPERS.items() if f" {name}(" in text or f"({name}(" in text or f", {name})" in text]
-
-
-def require_float32(*roots: Node) -> None:
-    """Raises UnsupportedPattern for steps with float64 tensors, which are computed in float32 here."""
-    if any(n.dtype == "float64" for n in walk(*roots)):
-        raise UnsupportedPattern("float64 tensors")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evokernel.generators.template_search.dialects.descriptions import require_float32
 from evokernel.generators.template_search.dialects.loop_text import flat_index, number_arguments
-from evokernel.generators.template_search.dialects.triton.emit import emit_function, require_float32
+from evokernel.generators.template_search.dialects.triton.emit import emit_function
 from evokernel.generators.template_search.graph import walk
 from evokernel.generators.template_search.kernel_template import StageArgument, TemplateVariables, name_free_numbers
 from evokernel.generators.template_search.patterns import RESULT, KernelPattern

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.blocks import BlockAxes, call_text, plan_reads, read_arguments, split_position
+from evokernel.generators.template_search.dialects.descriptions import require_float32
 from evokernel.generators.template_search.dialects.loop_text import extent_arguments, number_arguments
 from evokernel.generators.template_search.dialects.triton.block_reads import MaskedRead
 from evokernel.generators.template_search.dialects.triton.common_decisions import BLOCK, WARPS
-from evokernel.generators.template_search.dialects.triton.emit import emit_function, require_float32
+from evokernel.generators.template_search.dialects.triton.emit import emit_function
 from evokernel.generators.template_search.kernel_template import (
     KernelTemplate,
     PatternDescription,

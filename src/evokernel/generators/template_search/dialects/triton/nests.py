@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Choice, Decision, one_of
 from evokernel.generators.template_search.dialects.blocks import BlockAxes, plan_reads, read_arguments, split_position
+from evokernel.generators.template_search.dialects.descriptions import require_float32
 from evokernel.generators.template_search.dialects.loop_text import extent_arguments, number_arguments
 from evokernel.generators.template_search.dialects.nests import Nest, ReductionForm, find_softmax, split_axes
 from evokernel.generators.template_search.dialects.triton.block_reads import MaskedRead
 from evokernel.generators.template_search.dialects.triton.common_decisions import WARPS
-from evokernel.generators.template_search.dialects.triton.emit import emit_function, require_float32
+from evokernel.generators.template_search.dialects.triton.emit import emit_function
 from evokernel.generators.template_search.kernel_template import PatternDescription, TemplateVariables, name_free_numbers
 from evokernel.generators.template_search.patterns import KernelPattern
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.generators.template_search.decisions import Decision
-from evokernel.generators.template_search.dialects.triton.axis_view import describe_axis
+from evokernel.generators.template_search.dialects.descriptions import describe_axis
 from evokernel.generators.template_search.dialects.triton.common_decisions import WARPS
 from evokernel.generators.template_search.kernel_template import KernelTemplate
 

@@ -1,0 +1,29 @@
+from evokernel.api.comparisons import Comparison as Comparison
+from evokernel.api.comparisons import compare as compare
+from evokernel.api.errors import EvoKernelError as EvoKernelError
+from evokernel.api.errors import InfraError as InfraError
+from evokernel.api.errors import UserError as UserError
+from evokernel.api.frames import attempts_df as attempts_df
+from evokernel.api.frames import values_df as values_df
+from evokernel.api.kernels import Kernel as Kernel
+from evokernel.api.operators import Replacement as Replacement
+from evokernel.api.operators import Replacements as Replacements
+from evokernel.api.operators import replace_operators as replace_operators
+from evokernel.api.operators import replacements as replacements
+from evokernel.api.runs import Run as Run
+from evokernel.api.runs import arun as arun
+from evokernel.api.runs import open_run as open_run
+from evokernel.api.runs import run as run
+from evokernel.api.tasks import Task as Task
+from evokernel.api.tasks import TaskList as TaskList
+from evokernel.api.tasks import task as task
+from evokernel.api.tasks import tasks as tasks
+from evokernel.api.verifications import Verification as Verification
+from evokernel.api.verifications import Verifications as Verifications
+from evokernel.api.verifications import averify as averify
+from evokernel.api.verifications import averify_many as averify_many
+from evokernel.api.verifications import verify as verify
+from evokernel.api.verifications import verify_many as verify_many
+from evokernel.api.workers import close_workers as close_workers
+
+__version__: str
