@@ -20,8 +20,8 @@ def write_to_stderr(text: str) -> None:
 
 
 class Heartbeat:
-    """While it is open, a thread writes `describe()` each time nothing else was written for `quiet_s` seconds, then more and more rarely until
-    something else is written. An empty text is skipped."""
+    """While it is open, a thread writes `describe()` each time nothing else was written for `quiet_s` seconds, then more and more rarely
+    until something else is written. An empty text is skipped."""
 
     def __init__(self, describe: Callable[[], str], write: Callable[[str], None] = write_to_stderr, quiet_s: float | None = None) -> None:
         self.describe, self.write, self.quiet_s = describe, write, QUIET_S if quiet_s is None else quiet_s
