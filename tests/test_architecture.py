@@ -25,6 +25,7 @@ LAYERS = [  # a package imports only packages in earlier rows, not those in its 
     {"executors", "reports"},
     {"torch_models"},
     {"app"},
+    {"rl"},
     {"experiments"},
     {"api"},
     {"web", "service", "mcp_server"},

@@ -89,6 +89,7 @@ def make_generator(server, tmp_path, monkeypatch):
     required_settings = {
         "llm": {"model": "m", "base_url": server.base_url},
         "command": {"command": [sys.executable, "-c", f"print({REPLY!r})"]},
+        "agent": {"command": [sys.executable, "-c", "pass"]},
         "file_exchange": {"folder": str(tmp_path / "file-exchange"), "poll_s": 0.02},
         "replay": {"journal": str(journal.path)},
         "from_files": {"folder": str(script.parent)},

@@ -18,6 +18,8 @@ LAUNCH = re.compile(r"([\w:]+(?:<[\w, ]+>)?)<<<(.+)>>>\((.*)\);")
 SHARED = re.compile(r"extern __shared__ .*\bunsigned char (\w+)\[\];")
 INCLUDE = re.compile(r"^#include .*$", re.MULTILINE)
 SCALARS = {"int": ctypes.c_int64, "float": ctypes.c_double, "bool": ctypes.c_bool}
+MISALIGNED_TRAPS = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")
+"""A pack at an address that a GPU refuses ends the process, as it would end the kernel."""
 GUARD = 64
 """Elements before and after an output that a kernel must not write."""
 
@@ -33,7 +35,7 @@ def build_library(kernels: Mapping[str, str], folder: Path) -> ctypes.CDLL:
     """Compiles all kernels into one library."""
     source = "\n".join([HEADER.read_text(), *(translate(name, text) for name, text in kernels.items())])
     (folder / "all.cpp").write_text(source)
-    command = ["g++", "-std=c++17", "-O0", "-w", "-shared", "-fPIC", "all.cpp", "-o", "all.so"]
+    command = ["g++", "-std=c++17", "-O0", "-w", *MISALIGNED_TRAPS, "-shared", "-fPIC", "all.cpp", "-o", "all.so"]
     finished = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert not finished.returncode, finished.stderr[:4000]
     return ctypes.CDLL(str(folder / "all.so"))

@@ -72,6 +72,7 @@ def test_every_tool_over_stdio(tmp_path: Path) -> None:
     assert json.loads((folder / "outcome.json").read_text())["candidate"] == kernel
 
 
+@pytest.mark.slow(one_in=2)
 def test_every_tool_over_http_without_paths_of_the_server(tmp_path: Path) -> None:
     async def drive() -> None:
         async with http_server(tmp_path, "--out", "handed-in") as client:

@@ -213,9 +213,14 @@ def test_tokens_are_stored_as_hashes_and_can_be_taken_back(tmp_path: Path, monke
     tokens.checked_at -= RELOAD_S
     assert tokens.find_tenant(first) is None
     assert tokens.find_tenant(second) is not None
+    path.write_text("[")
+    tokens.checked_at -= RELOAD_S
+    assert tokens.find_tenant(second) is not None, "a mistake in the file does not lock everybody out"
 
 
-@pytest.mark.parametrize("text", ["[tenants.Alice]", "[tenants.a]\nmax_queued = 0", "x = 1", "tenants = 3", "["])
+@pytest.mark.parametrize(
+    "text", ["[tenants.Alice]", "[tenants.a]\nmax_queued = 0", "[tenants.a]\ntoken_sha256 = ['ü']", "x = 1", "tenants = 3", "["]
+)
 def test_a_wrong_token_file_is_one_line(tmp_path, text):
     path = tmp_path / "tokens.toml"
     path.write_text(text)

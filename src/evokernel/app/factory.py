@@ -15,7 +15,7 @@ from evokernel.core.environment import describe_hardware, package_versions, tool
 from evokernel.core.errors import UserError
 from evokernel.core.memory_limits import check_memory, memory_shortage
 from evokernel.core.plugins import accepts_setting, check_settings, find_plugin, make_plugin
-from evokernel.core.protocols import Embedder, Executor, RemoteExecutor
+from evokernel.core.protocols import Embedder, Executor, RemoteExecutor, ToolUsingGenerator
 from evokernel.core.records import Candidate, Task, TimedSize
 from evokernel.core.run import Environment, Run, new_run_id
 from evokernel.engine.attempt_maker import Distiller
@@ -161,9 +161,11 @@ def assemble_engine(
 
 
 def connect_generator(generator: Any, engine: Engine) -> None:
-    """Give a generator what it has attributes for: the event that stops the run, and the file with the cost of its calls."""
+    """Give a generator what it has attributes for: the event that stops the run, the tools of attempts, the file with its costs."""
     if hasattr(generator, "stop"):
         generator.stop = engine.stop
+    if isinstance(generator, ToolUsingGenerator):
+        generator.tools = engine.make_tools
     if hasattr(generator, "ledger"):
         generator.ledger = engine.run.folder / "calls.jsonl"
 

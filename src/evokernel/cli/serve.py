@@ -118,9 +118,9 @@ def serve(
     if as_json:
         print_json(serving_record(settings, tokens, host, port, run_settings))
         return
+    listener = open_socket(host, port)
     pool = VerificationPool(workers, run_settings)
     queue = VerificationQueue(pool, settings, count_slots(pool))
-    listener = open_socket(host, port)
     address = f"http://{host_in_url(host)}:{listener.getsockname()[1]}/"
     print_text(describe_server(queue.journal.recovered, address, tokens))
     run_server(queue, tokens, host, listener, drain_s)

@@ -62,6 +62,23 @@ class RewindingGenerator(Generator, Protocol):
         """Write the start point without one optimisation, another one in each attempt; `Candidate.notes` names it."""
 
 
+class AttemptTools(NamedTuple):
+    """What a generator may use while it writes the candidate of one attempt."""
+
+    verify: Callable[[Candidate, int], Outcome]
+    """Verifies a kernel with the run's executor; the number of the trial decides the inputs. Raises InfraError."""
+    memory: MemoryReader
+    """Memory as it was when the context was chosen; any thread may read it."""
+
+
+@runtime_checkable
+class ToolUsingGenerator(Generator, Protocol):
+    """A Generator that verifies kernels and reads memory while it writes; `Reply.opened_items` and `Reply.tool_use` say what it did."""
+
+    tools: Callable[[State], AttemptTools] | None
+    """Returns the tools of the next attempt on a task. The run sets it."""
+
+
 class Policy(Protocol):
     """A search strategy (mu)."""
 
@@ -86,11 +103,8 @@ class ItemValue(NamedTuple):
     visits: int = 0
 
 
-class MemoryStore(Protocol):
-    """The memory M with its values. One writer; returned objects never change."""
-
-    def add(self, items: Iterable[MemoryItem]) -> None:
-        """Store items."""
+class MemoryReader(Protocol):
+    """Reads the memory M with its values; returned objects never change."""
 
     def get(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items with these ids in the same order; unknown ids are skipped."""
@@ -110,8 +124,18 @@ class MemoryStore(Protocol):
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
         """Return the value of each item; `ItemValue()` for items without updates. `scope` is "" (per item), a family or `cause:CAUSE`."""
 
+
+class MemoryStore(MemoryReader, Protocol):
+    """The memory M with its values. One writer; returned objects never change."""
+
+    def add(self, items: Iterable[MemoryItem]) -> None:
+        """Store items."""
+
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
         """Apply Q <- Q + alpha (r - Q) to each item (Eq. 4) and log it; a second call for the same attempt does nothing."""
+
+    def freeze(self) -> MemoryReader:
+        """Return the memory as it is now, for readers on other threads; later changes do not show in it."""
 
     def close(self) -> None:
         """Close the connection to the bank."""

@@ -209,6 +209,10 @@ class Reply(Record):
     """Ids of context items that did not fit into the prompt; the policy does not update their values."""
     step: Step | None = None
     """The step that the reply completes; None for a candidate or a lesson."""
+    opened_items: tuple[ContextRef, ...] | None = None
+    """Memory items that a generator with tools opened: they, and not the context's items, were shown. None for generators without tools."""
+    tool_use: ToolUse | None = None
+    """What a generator with tools did; None for others."""
 
 
 class GateResult(Record):
@@ -296,6 +300,8 @@ class Tuning(Record):
 
 TRANSIENT_REASONS = frozenset({"timeout", "build_timeout", "memory", "killed", "crash", "exit"})
 """Reasons of failures that may be due to the state of the machine and not to the candidate."""
+UNDECIDED_REASONS = frozenset({"killed", "not_run", "no_latency"})
+"""Reasons that say something about the machine and nothing about the candidate: such an outcome is no lesson for a model."""
 
 
 class Outcome(Record):
@@ -385,6 +391,41 @@ class Outcome(Record):
     @property
     def failure(self) -> GateResult | None:
         return next((gate for gate in self.gates if not gate.passed), None)
+
+
+class Trial(Record):
+    """A kernel that a generator with tools verified within its attempt."""
+
+    candidate: Candidate
+    """The kernel."""
+    outcome: Outcome | None = None
+    """The verifier's record of it; None if the verification could not be completed."""
+
+
+class ToolUse(Record):
+    """What a generator with tools, such as an agent, did within one attempt."""
+
+    calls: int
+    """Calls of tools that count for its budget."""
+    trials: tuple[Trial, ...] = ()
+    """The kernels that it verified, in order. The attempt's candidate is verified once more, with other inputs."""
+    is_submitted: bool = False
+    """Whether it submitted the attempt's candidate; otherwise the candidate is the fastest correct trial, or empty."""
+    seconds: float = 0.0
+    """How long it took."""
+    ending: str = ""
+    """How it ended: `ended`, or its exit code, or the limit at which it was killed."""
+
+    @property
+    def usage(self) -> Usage:
+        """Model calls of the verifier in the trials (LLM review)."""
+        return sum((trial.outcome.usage for trial in self.trials if trial.outcome), start=Usage())
+
+    def __add__(self, other: ToolUse) -> ToolUse:
+        """Two sessions of one attempt; the later one submits."""
+        return other.model_copy(
+            update={"calls": self.calls + other.calls, "trials": (*self.trials, *other.trials), "seconds": self.seconds + other.seconds}
+        )
 
 
 class MemoryItem(Record):
@@ -500,9 +541,9 @@ class Attempt(Record):
     start_point: str | None = None
     """Id of the attempt that this one refines."""
     shown_items: tuple[ContextRef, ...] = ()
-    """Memory items that the prompt showed; the policy updates their values."""
+    """Memory items that the prompt showed or an agent opened; the policy updates their values."""
     truncated_items: tuple[ContextRef, ...] = ()
-    """Memory items that the policy chose but that did not fit into the prompt."""
+    """Memory items that the policy chose but that were not shown: they did not fit into the prompt, or an agent did not open them."""
     candidate: Candidate
     """The kernel that the generator wrote (y)."""
     outcome: Outcome
@@ -513,8 +554,10 @@ class Attempt(Record):
     """What the generator learned from the outcome, for the attempt's note; empty if it writes no lessons."""
     steps: tuple[Step, ...] = ()
     """Optional steps of the generator in order: plan, critic, repairs; empty if it took none."""
+    tool_use: ToolUse | None = None
+    """What a generator with tools did, with every kernel that it tried; None for other generators."""
     usage: Usage = Usage()
-    """All model calls of the attempt: the candidate, the steps, the LLM review and the lesson."""
+    """All model calls of the attempt: the candidate, the steps, the LLM review of trials and candidate, and the lesson."""
     finished_at: float = 0.0
     """Time of completion, in seconds since the epoch."""
 

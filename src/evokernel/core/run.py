@@ -203,7 +203,8 @@ def redact_revoked(attempt: Attempt) -> Attempt:
         usage=original.usage,
     )
     candidate = attempt.candidate.model_copy(update={"files": {}, "notes": REVOKED_DETAIL})
-    return attempt.model_copy(update={"outcome": outcome, "candidate": candidate})
+    tool_use = attempt.tool_use.model_copy(update={"trials": ()}) if attempt.tool_use else None
+    return attempt.model_copy(update={"outcome": outcome, "candidate": candidate, "tool_use": tool_use})
 
 
 def new_run_id(parts: Sequence[str]) -> str:

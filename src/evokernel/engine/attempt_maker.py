@@ -17,12 +17,21 @@ from math import tanh
 from typing import TypeVar
 
 from evokernel.core.errors import InfraError, StopRun
-from evokernel.core.protocols import Executor, Generator, MemoryStore, Policy, SteppedGenerator
+from evokernel.core.protocols import (
+    AttemptTools,
+    Executor,
+    Generator,
+    MemoryReader,
+    MemoryStore,
+    Policy,
+    SteppedGenerator,
+    ToolUsingGenerator,
+)
 from evokernel.core.records import Attempt, Candidate, Context, ContextRef, GateResult, MemoryItem, Outcome, Reply, Stage, Task, Usage
 from evokernel.core.run import Run
 from evokernel.core.state import MIN_UNPAIRED_GAIN, State, speed_gain
 from evokernel.engine import context_store, novelty, repairs
-from evokernel.engine.jobs import attempt_job
+from evokernel.engine.jobs import attempt_job, trial_job
 from evokernel.engine.tuning import VerifiedKernel, verify_and_tune
 
 log = logging.getLogger(__name__)
@@ -54,6 +63,8 @@ class AttemptMaker:
     last_failure: str = ""
     """Message of the latest infrastructure failure."""
     history: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
+    memory_views: dict[str, MemoryReader] = field(default_factory=dict)
+    """For a generator with tools: memory as it was when a task's context was chosen, by task."""
 
     def make_state(self, task: Task, round: int) -> State:
         return State(task=task, attempts=tuple(self.history[task.id]), round=round)
@@ -64,7 +75,20 @@ class AttemptMaker:
 
     def choose_context(self, state: State) -> Context:
         """Return the stored context of an attempt that has a stored reply or step, or let the policy choose a new one."""
+        if isinstance(self.generator, ToolUsingGenerator):
+            self.memory_views[state.task.id] = self.memory.freeze()
         return context_store.load_context(self.run, state) or self.policy.choose(state, self.memory)
+
+    def make_tools(self, state: State) -> AttemptTools:
+        """Return what a generator with tools may use in the next attempt on a task."""
+        return AttemptTools(partial(self.verify_trial, state), self.memory_views[state.task.id])
+
+    def verify_trial(self, state: State, candidate: Candidate, number: int) -> Outcome:
+        """Verify a kernel that the generator tries within its attempt."""
+        self.notify(state.task.id, "verify")
+        outcome = self.executor.submit(trial_job(self.run.config, state, candidate, number)).result()
+        self.notify(state.task.id, "write")
+        return outcome
 
     def execute_or_replay(self, plan: tuple[State, Context | Attempt]) -> Attempt | AttemptCancelled | None:
         """Return the attempt from the journal or make a new one; None if an infrastructure failure cost the task this round."""
@@ -101,7 +125,7 @@ class AttemptMaker:
         reply = self.generate(state, context)  # G(y | s, c)
         reply, context, (candidate, outcome) = self.verify_and_repair(state, context, reply)  # V(x, y), and the best values of its tunables
         lesson = self.write_lesson(state, candidate, outcome)
-        refs = [ContextRef(id=entry.item.id, role=entry.role, q=entry.q) for entry in context.items]
+        shown_items, truncated_items = split_items(context, reply)
         return Attempt(
             id=state.next_id,
             run=self.run.config.id,
@@ -109,17 +133,15 @@ class AttemptMaker:
             round=state.round,
             stage=context.stage,
             start_point=context.start_point and context.start_point.id,
-            shown_items=tuple(ref for ref in refs if ref.id not in reply.truncated_items),
-            truncated_items=tuple(ref for ref in refs if ref.id in reply.truncated_items),
+            shown_items=shown_items,
+            truncated_items=truncated_items,
             candidate=candidate,
             outcome=outcome,
             reward=compute_reward(context.stage, outcome, state.best),  # Eq. 5 and 6
             lesson=lesson.text if lesson else "",
             steps=context.steps,
-            usage=sum(
-                (outcome.usage, *(step.usage for step in context.steps), lesson.candidate.usage if lesson else Usage()),
-                start=reply.candidate.usage,
-            ),
+            tool_use=reply.tool_use,
+            usage=sum_usage(reply, context, outcome, lesson),
             finished_at=self.clock(),
         )
 
@@ -189,6 +211,22 @@ class AttemptMaker:
     def write_lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """Let the generator write a lesson; None if it writes no lessons."""
         return self.load_or_request(state, "lesson", "lesson", lambda: self.generator.lesson(state, candidate, outcome))
+
+
+def split_items(context: Context, reply: Reply) -> tuple[tuple[ContextRef, ...], tuple[ContextRef, ...]]:
+    """Return the memory items that the generator was shown, or that it opened itself, and the context's items that it did not see."""
+    refs = [ContextRef(id=entry.item.id, role=entry.role, q=entry.q) for entry in context.items]
+    if reply.opened_items is None:
+        hidden_ids = set(reply.truncated_items)
+        return tuple(ref for ref in refs if ref.id not in hidden_ids), tuple(ref for ref in refs if ref.id in hidden_ids)
+    opened_ids = {ref.id for ref in reply.opened_items}
+    return reply.opened_items, tuple(ref for ref in refs if ref.id not in opened_ids)
+
+
+def sum_usage(reply: Reply, context: Context, outcome: Outcome, lesson: Reply | None) -> Usage:
+    """Return all model calls of an attempt."""
+    parts = [outcome.usage, *(step.usage for step in context.steps), lesson.candidate.usage if lesson else Usage()]
+    return sum([*parts, reply.tool_use.usage if reply.tool_use else Usage()], start=reply.candidate.usage)
 
 
 def compute_reward(stage: Stage, outcome: Outcome, best: Attempt | None) -> float:

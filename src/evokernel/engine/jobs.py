@@ -45,6 +45,13 @@ def attempt_job(config: RunConfig, state: State, candidate: Candidate) -> Job:
     return make_job(config, state.task, candidate, seed=seed_from_text(f"{config.seed}/{state.next_id}", bits=48), incumbent=incumbent)
 
 
+def trial_job(config: RunConfig, state: State, candidate: Candidate, number: int) -> Job:
+    """Describe the verification of a trial within the next attempt: with other inputs than the attempt itself, and without tuning."""
+    seed = seed_from_text(f"{config.seed}/{state.next_id}/trial-{number}", bits=48)
+    job = attempt_job(config, state, candidate)
+    return job.model_copy(update={"seed": seed, "tuning_trials": 0})
+
+
 def reevaluation_job(config: RunConfig, task: Task, best: Attempt) -> Job:
     """Describe the re-evaluation of a kernel: other inputs than before, no incumbent, and without the outcome cache."""
     job = make_job(config, task, best.candidate, seed=seed_from_text(f"{config.seed}/{best.id}/again", bits=48))

@@ -61,7 +61,15 @@ def generate_novel(generator: Generator, state: State, context: Context, min_nov
         if duplicate is None:
             break
         visible_state = with_rejection(visible_state, context, reply, duplicate_outcome(duplicate))
-        earlier_usage, reply = reply.candidate.usage, generator.write(visible_state, context)
-        candidate = reply.candidate.model_copy(update={"usage": earlier_usage + reply.candidate.usage})
-        reply = reply.model_copy(update={"candidate": candidate})
+        reply = join_replies(reply, generator.write(visible_state, context))
     return reply
+
+
+def join_replies(earlier: Reply, later: Reply) -> Reply:
+    """Return the later reply with the cost, the trials and the opened memory items of both."""
+    candidate = later.candidate.model_copy(update={"usage": earlier.candidate.usage + later.candidate.usage})
+    if earlier.tool_use is None or later.tool_use is None:
+        return later.model_copy(update={"candidate": candidate})
+    opened = {ref.id: ref for ref in (*(earlier.opened_items or ()), *(later.opened_items or ()))}
+    tool_use = earlier.tool_use + later.tool_use
+    return later.model_copy(update={"candidate": candidate, "opened_items": tuple(opened.values()), "tool_use": tool_use})

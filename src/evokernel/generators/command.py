@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import subprocess
-import tempfile
 import time
-from typing import IO
 
 from evokernel.core.commands import parse_command
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import Usage
+from evokernel.generators.programs import run_program
 from evokernel.generators.prompted import PromptedGenerator
 from evokernel.generators.prompting import PromptBuilder
 from evokernel.llm.client import Completion
-from evokernel.llm.render import one_line
-
-MAX_REPLY_BYTES = 4_000_000
-MAX_STDERR_BYTES = 2000
 
 MISSING_COMMAND = "no command is set: set generator.command to a program that reads a prompt and prints a reply"
 
@@ -59,42 +51,14 @@ class Command(PromptedGenerator):
         return Completion(text, Usage(model=os.path.basename(self.words[0]), calls=1, seconds=time.monotonic() - start_s), "stop")
 
     def run_program(self, prompt: str, attempt: str) -> str:
-        """The program's output. It uses files instead of pipes: a grandchild that keeps a pipe open could block forever."""
-        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-            stdin.write(prompt.encode())
-            stdin.seek(0)
-            environment = {**os.environ, "EVOKERNEL_ATTEMPT": attempt}
-            try:
-                process = subprocess.Popen(
-                    self.words, stdin=stdin, stdout=stdout, stderr=stderr, cwd=self.cwd, env=environment, start_new_session=True
-                )
-            except OSError as error:
-                raise InfraError(f"{self.words[0]} could not be started: {error.strerror or error}") from error
-            try:
-                code = process.wait(self.timeout_s)
-            except subprocess.TimeoutExpired as error:
-                raise InfraError(f"{self.words[0]} did not finish within {self.timeout_s:g} s{stderr_tail(stderr)}") from error
-            finally:
-                kill_process_group(process)
-            if code:
-                raise InfraError(f"{self.words[0]} failed with exit code {code}{stderr_tail(stderr)}")
-            stdout.seek(0)
-            return stdout.read(MAX_REPLY_BYTES).decode("utf-8", "replace")
-
-
-def kill_process_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills the program and its children, if they are still running."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def stderr_tail(stderr: IO[bytes]) -> str:
-    """The end of the program's standard error, to append to a message."""
-    size = stderr.seek(0, os.SEEK_END)
-    stderr.seek(max(0, size - MAX_STDERR_BYTES))
-    text = one_line(stderr.read().decode("utf-8", "replace"), MAX_STDERR_BYTES)
-    return f"; stderr: {text[-500:]}" if text else ""
+        """The program's output."""
+        environment = {**os.environ, "EVOKERNEL_ATTEMPT": attempt}
+        result = run_program(self.words, stdin=prompt, cwd=self.cwd, env=environment, timeout_s=self.timeout_s)
+        if result.code is None:
+            raise InfraError(f"{self.words[0]} did not finish within {self.timeout_s:g} s{result.stderr}")
+        if result.code:
+            raise InfraError(f"{self.words[0]} failed with exit code {result.code}{result.stderr}")
+        return result.stdout
 
 
 plugin = Command

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,10 +53,19 @@ class PromptBuilder:
 
     Brief prompts are for small models: one example as reference and kernel, few rules, and a reply that contains only the file. Such a
     model copies its example, so a kernel that does not fit into `reply_tokens` (0: no bound) is not used as one. `tunes` says whether the
-    verifier tunes kernels; brief prompts do not mention it.
+    verifier tunes kernels; brief prompts do not mention it. `asks_reply` is False for generators that hand in kernels in another way.
     """
 
-    def __init__(self, backend: str, context_tokens: int = 24000, brief: bool = False, reply_tokens: int = 0, tunes: bool = False) -> None:
+    def __init__(
+        self,
+        backend: str,
+        context_tokens: int = 24000,
+        brief: bool = False,
+        reply_tokens: int = 0,
+        tunes: bool = False,
+        asks_reply: bool = True,
+    ) -> None:
+        self.asks_reply = asks_reply
         self.backend, self.context_tokens, self.is_brief = backend, context_tokens, brief
         self.max_example_tokens = int(reply_tokens * EXAMPLE_SHARE) if brief and reply_tokens else None
         self.plugin: Backend = make_plugin("backend", backend)
@@ -133,6 +143,7 @@ class PromptBuilder:
             "phrases": prompt_text,
             "backend": self.backend,
             "tunable_example": self.tunable_example,
+            "asks_reply": self.asks_reply,
         }
 
     def describe_task(self, task: Task) -> str:
@@ -162,6 +173,17 @@ class PromptBuilder:
             return ""
         is_shown = any(entry.shown_code == last.candidate.code for entry in items)
         return "" if is_shown or estimate_tokens(last.candidate.code) > free_tokens else last.candidate.code
+
+
+@cache
+def shared_builder(backend: str) -> PromptBuilder:
+    """The prompts of a backend with default settings."""
+    return PromptBuilder(backend)
+
+
+def build_first_prompt(task: Task, backend: str) -> str:
+    """The prompt of a first draft, without memory and history."""
+    return shared_builder(backend).build_text(State(task=task), Context(stage=Stage.DRAFT))
 
 
 def entry_symbol(entry_point: str) -> str:

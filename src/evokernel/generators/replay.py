@@ -34,7 +34,9 @@ class Replay:
         if attempt is None:
             raise StopRun(f"the recording ends here: it has no {format_attempt(state.next_id)}")
         omitted_ids = tuple(ref.id for ref in attempt.truncated_items)
-        return Reply(candidate=attempt.candidate.model_copy(update={"usage": Usage()}), truncated_items=omitted_ids)
+        candidate = attempt.candidate.model_copy(update={"usage": Usage()})
+        opened_items = attempt.shown_items if attempt.tool_use else None
+        return Reply(candidate=candidate, truncated_items=omitted_ids, opened_items=opened_items, tool_use=attempt.tool_use)
 
     def take_step(self, name: str, state: State, context: Context) -> Reply | None:
         """The recorded step, without usage; None if the attempt has none."""

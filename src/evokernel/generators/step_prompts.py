@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evokernel.core.causes import CAUSES
-from evokernel.core.records import Attempt, Candidate, Context, Outcome
+from evokernel.core.records import Attempt, Candidate, Context, Outcome, Task
 from evokernel.core.state import State
 from evokernel.generators import prompt_text
 from evokernel.generators.prompting import HEADING_TOKENS, PROMPTS_FOLDER, PromptBuilder, estimate_tokens, fit_items
@@ -40,6 +40,11 @@ def build_repair_prompt(builder: PromptBuilder, state: State, context: Context, 
     cards = [entry for entry in context.items if entry.item.kind == "api"]
     items = fit_items(cards, builder.context_tokens - estimate_tokens(base_text) - HEADING_TOKENS).items
     return render_prompt(PROMPTS_FOLDER / "repair.md", **variables, items=items, omitted_items=0)
+
+
+def build_feedback_prompt(builder: PromptBuilder, task: Task, outcome: Outcome) -> str:
+    """The next message of a conversation about one kernel: what the verifier says about the version before, and what to do."""
+    return render_prompt(PROMPTS_FOLDER / "feedback.md", **builder.task_variables(task), outcome=outcome)
 
 
 def build_rewind_prompt(builder: PromptBuilder, state: State, context: Context) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from evokernel.core.memory_ids import is_note_id, make_trace_id, split_trace_id
 from evokernel.core.protocols import Embedder, ItemValue, SearchHit
 from evokernel.core.records import MemoryItem, MemoryKind, Stage
 from evokernel.memory import ledger, provenance
+from evokernel.memory.bank_view import BankView
 from evokernel.memory.distill import QUARANTINED_REASONS
 from evokernel.memory.index import ExactIndex, quantize_vectors
 from evokernel.memory.item_rows import claim_embedder, embedding_text, parse_item, store_item
@@ -57,6 +59,12 @@ class Bank:
         self._remote_index: RemoteIndex | None = None
         self._remote_items: dict[str, MemoryItem] = {}
         self._loaded_value_ids: set[str] = set()
+        self._view: BankView | None = None
+        """The view of the present state, until it changes."""
+        self._view_lock = threading.Lock()
+        self._view_connection: Connection | None = None
+        self._view_remote_index: RemoteIndex | None = None
+        """Views of a bank that is searched on its server share a connection of their own."""
 
     @classmethod
     def open(
@@ -122,6 +130,26 @@ class Bank:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+        if self._view_connection:
+            self._view_connection.close()
+
+    def freeze(self) -> BankView:
+        """The bank as it is now, for readers on other threads. Attempts that begin in the same state share one view."""
+        if self._view is None:
+            self._view = BankView(self._copy_for_reading(), self._view_lock)
+        return self._view
+
+    def _copy_for_reading(self) -> Bank:
+        """A copy that changes of this bank do not reach."""
+        if self._remote_index and self._view_connection is None:
+            self._view_connection = open_or_create(self.path)
+            self._view_remote_index = self._remote_index.on_connection(self._view_connection)
+        other = Bank(self.path, self._view_connection or self._connection, self._embedder, self.backend, self.run)
+        other._index = self._index.copy() if self._index else None
+        other._items, other._rows, other._values = list(self._items), dict(self._rows), dict(self._values)
+        other._remote_items, other._loaded_value_ids = dict(self._remote_items), set(self._loaded_value_ids)
+        other._remote_index = self._view_remote_index
+        return other
 
     def __enter__(self) -> Bank:
         return self
@@ -144,6 +172,7 @@ class Bank:
 
         with translate_db_errors(self.path):
             self._connection.run_in_transaction(store_items)
+        self._view = None
         for item, vector in zip(new_items, vectors, strict=True):
             self._add_to_view(item, vector)
 
@@ -201,6 +230,7 @@ class Bank:
         updates = [ledger.ValueUpdate(self.run, attempt, *key, rewards[item], alpha) for item, key in keys.items()]
         with translate_db_errors(self.path):
             self._connection.run_in_transaction(lambda: ledger.write_updates(self._connection, updates))
+        self._view = None
         for item, key in keys.items():
             self._applied_updates.add((attempt, key))
             self._values[key] = ledger.apply_update(self._values.get(key, ItemValue()), rewards[item], alpha)

@@ -43,6 +43,12 @@ class VectorSet:
             self._norms[slot] = vector_norm(vector)
         return slot
 
+    def copy(self) -> VectorSet:
+        """The same set, without cached similarities; changes of one do not show in the other."""
+        other = VectorSet(self._matrix.shape[1])
+        other._matrix, other._norms, other._slots = self._matrix.copy(), self._norms.copy(), dict(self._slots)
+        return other
+
     def cosine_similarities(self, query: np.ndarray) -> np.ndarray:
         """Similarities of the query to every vector. A repeated query computes only those of new vectors."""
         key, count = query.tobytes(), len(self._slots)
@@ -76,6 +82,13 @@ class ExactIndex:
         task, bottleneck = (self._text_codes.setdefault(text, len(self._text_codes)) for text in (item.task or "", item.bottleneck))
         self._columns[row] = (self._vectors.add_vector(vector), KINDS.index(item.kind), feasible, task, bottleneck)
         return row
+
+    def copy(self) -> ExactIndex:
+        """The same index; changes of one do not show in the other."""
+        other = ExactIndex(self.dim)
+        other.rows, other._vectors = self.rows, self._vectors.copy()
+        other._columns, other._text_codes = self._columns.copy(order="F"), dict(self._text_codes)
+        return other
 
     def search(
         self, query: np.ndarray, k: int, kinds: Sequence[MemoryKind], task: str | None, bottleneck: str | None, feasible: bool | None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from evokernel.core.protocols import ItemValue, SearchHit
 from evokernel.core.records import MemoryItem, MemoryKind, Stage
 from evokernel.memory.bank import Bank
+from evokernel.memory.bank_view import BankView
 
 
 class ReadOnlyBank:
@@ -44,6 +45,10 @@ class ReadOnlyBank:
 
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
         """Do nothing: values do not change."""
+
+    def freeze(self) -> BankView:
+        """The bank as it is now, without the run's own items in searches."""
+        return self.bank.freeze().hide_run(self.bank.run, self.added_count)
 
     def close(self) -> None:
         self.bank.close()

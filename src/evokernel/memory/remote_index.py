@@ -70,6 +70,14 @@ class RemoteIndex:
         self._embeddings = self._load_embeddings() if fits_in_memory else None
         self._merge_cache: tuple[int, dict[str, str], set[str]] | None = None
 
+    def on_connection(self, connection: Connection) -> RemoteIndex:
+        """The same view through another connection, for another thread."""
+        other = RemoteIndex(connection, self._backend, self._snapshot, fits_in_memory=False)
+        if self._embeddings:
+            ids, vectors = self._embeddings
+            other._embeddings = (ids, vectors.copy() if vectors else None)
+        return other
+
     def search(self, query: np.ndarray, k: int, search_filter: SearchFilter) -> list[RemoteHit]:
         """The k most similar items, most similar first, older first among equals.
 

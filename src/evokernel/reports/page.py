@@ -11,7 +11,7 @@ from evokernel.core import paths
 from evokernel.core.config import format_toml
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.reports import delivery, formatting, metrics, step_table, tables
+from evokernel.reports import delivery, formatting, metrics, step_table, tables, tool_table
 from evokernel.reports.figures import draw_run_plots
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.opportunities import opportunity_table
@@ -68,6 +68,7 @@ def render_page(run: Run, attempts: Sequence[Attempt], values: Sequence[ItemValu
                 tables.fast_p_table(results),
                 tables.failure_table(results),
                 step_table.steps_table(results),
+                tool_table.tool_table(results),
             )
             if table.rows
         ],

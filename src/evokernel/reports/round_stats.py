@@ -22,8 +22,9 @@ class CostUnit(NamedTuple):
 
 
 def verification_s(attempt: Attempt) -> float:
-    """Seconds of verification, over all gates."""
-    return sum(gate.seconds for gate in attempt.outcome.gates)
+    """Seconds of verification, over all gates; of an agent's trials, too."""
+    trials = [trial.outcome for trial in attempt.tool_use.trials if trial.outcome] if attempt.tool_use else []
+    return sum(gate.seconds for outcome in (attempt.outcome, *trials) for gate in outcome.gates)
 
 
 MONEY = CostUnit("US dollars per operator", lambda attempt: attempt.usage.cost_usd or 0.0)

@@ -139,7 +139,9 @@ def write_parquet(rows: Iterable[Row], file: Path) -> int:
         raise UserError("the run has no attempt to write")
     types = dict.fromkeys(("level", "round", "seed", "input_tokens", "output_tokens"), pa.int64())
     types |= dict.fromkeys(("latency_us", "baseline_us", "speedup", "reward", "cost_usd", "finished_at"), pa.float64())
-    types |= dict.fromkeys(("compiled", "feasible"), pa.bool_())
+    types |= dict.fromkeys(("compiled", "feasible", "is_recorded_reply"), pa.bool_())
+    messages = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    types |= {name: messages for name, value in flat_rows[0].items() if isinstance(value, list)}
     schema = pa.schema([(name, types.get(name, pa.string())) for name in flat_rows[0]])
     new = file.with_name(f".{file.name}.new")
     pq.write_table(pa.Table.from_pylist(flat_rows, schema=schema), new, compression="zstd")

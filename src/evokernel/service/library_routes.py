@@ -27,7 +27,7 @@ BANK_THREAD = ThreadPoolExecutor(1, "bank")
 Kind = Literal["api", "practice", "experience", "trace"]
 
 
-@router.get("/tasks", response_model=TaskPage, tags=["tasks"], responses=document_problems(422))
+@router.get("/tasks", response_model=TaskPage, tags=["tasks"], responses=document_problems())
 def list_tasks(
     queue: QueueArg,
     suite: str = "",
@@ -41,7 +41,7 @@ def list_tasks(
     return TaskPage(tasks=page, total=len(files))
 
 
-@router.get("/tasks/{id:path}", response_model=dict[str, JsonValue], tags=["tasks"], responses=document_problems(404, 422))
+@router.get("/tasks/{id:path}", response_model=dict[str, JsonValue], tags=["tasks"], responses=document_problems(404))
 def read_task(id: str, queue: QueueArg, backend: str = "cpp", size: Literal["laptop", "full"] | None = None) -> dict[str, Any]:
     """Show what a kernel for a task must do on a backend: signature, sizes, tolerances, entry point and reference."""
     try:
@@ -57,7 +57,7 @@ def require_bank(queue: QueueArg) -> BankLocation:
     return queue.settings.bank
 
 
-@router.get("/memory/search", response_model=MemoryHits, tags=["memory"], responses=document_problems(404, 422))
+@router.get("/memory/search", response_model=MemoryHits, tags=["memory"], responses=document_problems(404))
 def search_memory(
     queue: QueueArg,
     q: Annotated[ShortText, Query(description="What to look for: words, or the source of a reference")],

@@ -105,5 +105,5 @@ def document_problems(*statuses: int) -> dict[int | str, dict[str, object]]:
     """The `responses` of a route in OpenAPI: those that every route has, and these."""
     return {
         status: {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": ProblemBody.model_json_schema()}}}
-        for status in sorted({400, 401, 403, 429, 503, *statuses})
+        for status in sorted({400, 401, 403, 422, 429, 503, *statuses})
     }

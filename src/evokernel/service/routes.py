@@ -68,7 +68,7 @@ def answer_location(response: Response, path: str, is_replay: bool) -> None:
     status_code=202,
     response_model=Verification,
     tags=["verifications"],
-    responses=document_problems(409, 413, 422) | {200: {"model": Verification, "description": "The verification has ended"}},
+    responses=document_problems(409, 413) | {200: {"model": Verification, "description": "The verification has ended"}},
 )
 async def submit_verification(
     body: VerificationRequest,
@@ -100,7 +100,7 @@ async def find_or_wait(queue: VerificationQueue, streams: StreamLimiter, tenant:
     return await run_in_threadpool(queue.find, tenant, id)
 
 
-@router.get("/verifications", response_model=VerificationPage, tags=["verifications"], responses=document_problems(422))
+@router.get("/verifications", response_model=VerificationPage, tags=["verifications"], responses=document_problems())
 def list_verifications(
     tenant: TenantArg,
     queue: QueueArg,
@@ -116,7 +116,7 @@ def list_verifications(
     )
 
 
-@router.get("/verifications/{id}", response_model=Verification, tags=["verifications"], responses=document_problems(404, 422))
+@router.get("/verifications/{id}", response_model=Verification, tags=["verifications"], responses=document_problems(404))
 async def read_verification(id: str, tenant: TenantArg, queue: QueueArg, streams: StreamsArg, wait_s: WaitArg = 0) -> Verification:
     """Read a verification and its result; with `wait_s`, wait for its end first."""
     job = await find_or_wait(queue, streams, tenant, id, wait_s)
@@ -133,7 +133,7 @@ def cancel_verification(id: str, tenant: TenantArg, queue: QueueArg) -> Verifica
     "/verifications/{id}/events",
     tags=["verifications"],
     response_class=StreamingResponse,
-    responses=document_problems(404, 422)
+    responses=document_problems(404)
     | {200: {"description": "Server-sent events: state, gate and end", "content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def follow_verification(
@@ -164,7 +164,7 @@ def read_profile(id: str, tenant: TenantArg, queue: QueueArg) -> KernelProfile:
     return show_profile(queue.find(tenant, id))
 
 
-@router.post("/batches", status_code=202, response_model=Batch, tags=["batches"], responses=document_problems(409, 413, 422))
+@router.post("/batches", status_code=202, response_model=Batch, tags=["batches"], responses=document_problems(409, 413))
 async def submit_batch(body: BatchRequest, response: Response, tenant: TenantArg, queue: QueueArg, key: KeyArg = "") -> Batch:
     """Verify several kernels; all are accepted or none."""
     accepted = await run_in_threadpool(queue.submit, tenant, body.verifications, key=key, body=body.model_dump_json(), is_batch=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import re
 import threading
@@ -14,7 +15,7 @@ import time
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tomli_w
 from pydantic import Field, ValidationError
@@ -23,6 +24,7 @@ from evokernel.app.http_server import new_token
 from evokernel.core.errors import UserError
 from evokernel.core.records import Record
 
+log = logging.getLogger(__name__)
 RELOAD_S = 1.0
 """How often the token file is looked at: a token that was removed works for at most this long."""
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -32,7 +34,7 @@ class Tenant(Record):
     """Someone who may use the service, with limits."""
 
     name: str
-    token_sha256: tuple[str, ...] = ()
+    token_sha256: tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")], ...] = ()
     requests_per_minute: int = Field(default=600, ge=1)
     max_queued: int = Field(default=256, ge=1)
     """Verifications that wait or run at a time."""
@@ -140,5 +142,10 @@ class TokenFile:
             if time.monotonic() - self.checked_at < RELOAD_S:
                 return
             self.checked_at, changed_at = time.monotonic(), self.read_time()
-            if changed_at != self.changed_at and changed_at:
-                self.tenants, self.changed_at = read_tenants(self.path), changed_at
+            if changed_at == self.changed_at or not changed_at:
+                return
+            try:
+                self.tenants = read_tenants(self.path)
+            except UserError as error:
+                log.error("the token file is not read again: %s", error)
+            self.changed_at = changed_at

@@ -14,6 +14,7 @@ from evokernel.reports import formatting, metrics, opportunities, tables
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.next_steps import kernel_steps, task_steps
 from evokernel.reports.page import outcome_line, result_headline, result_notes
+from evokernel.reports.tool_table import describe_trials
 from evokernel.web import diff, lineage, roofline, svg
 from evokernel.web.charts import Chart
 from evokernel.web.render import Links, Page, Query, render_part
@@ -207,6 +208,7 @@ def render_attempt(
         reevaluation=reevaluation,
         is_best=attempt is result.best,
         texts=read_texts(run_tail, attempt),
+        trials=describe_trials(attempt.tool_use) if attempt.tool_use else [],
         steps=kernel_steps(run_tail.run.config, attempt) if run_tail.run else [],
         opportunities=table.format_rows() if table else [],
         annotated_source=opportunities.annotate_source(files, attempt.outcome),

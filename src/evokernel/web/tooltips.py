@@ -15,6 +15,7 @@ TOOLTIPS: dict[str, Any] = {
     "visits": explain_term("visits"),
     "kind": "api: API card; practice: practice card; experience: lesson of an attempt; trace: kernel of an attempt.",
     "reward": "Reward of an attempt, between -1 and 1: -1 for a failure, higher for a correct and for a faster kernel.",
+    "tool_use": "What the agent did within this attempt, and the kernels that it verified itself. The attempt's kernel was verified again.",
     "steps": "Optional model calls of an attempt besides the one that wrote the kernel: a plan, a critic's change, repairs.",
     "stage": "draft: look for a correct kernel; refine: make a correct kernel faster.",
     "cr": "CR (compilation rate): share of tasks with a candidate that compiles.",

@@ -186,6 +186,7 @@ def sparse_array(dtype: str, shape: Sequence[int]) -> Any:
 
 def serve() -> None:
     """The child process."""
+    from evokernel.backends.ascendc import parts
     from evokernel.backends.ascendc.chips import find_chip
     from evokernel.backends.ascendc.loader import AscendcKernel, preload_simulator
     from evokernel.backends.ascendc.parts import LaunchParts
@@ -193,6 +194,7 @@ def serve() -> None:
 
     order = json.loads(sys.stdin.read())
     workdir, options = Path(order["workdir"]), order["options"]
+    parts.MIN_MEETING_MACS = options.pop("meeting_macs", parts.MIN_MEETING_MACS)
     preload_simulator(workdir / "libsimulator.so")
     kernel = AscendcKernel(
         workdir,

@@ -88,9 +88,26 @@ def test_parts_of_a_sample_equal_the_complete_run(name, tmp_path):
 
 
 @pytest.mark.slow(one_in=5)
-def test_launch_whose_blocks_wait_for_each_other_is_one_part(tmp_path):
+def test_blocks_run_alone_after_their_last_meeting(tmp_path):
     signature = sample_signature()
-    found = call_in_child(build_parts(sample_files("good-sync-all"), signature, tmp_path), "compare_parts", signature)
+    folder = build_parts(sample_files("good-sync-all"), signature, tmp_path)
+    assert call_in_child(folder, "compare_parts", signature)["count"] == 1, "a complete execution takes little time"
+    found = call_in_child(folder, "compare_parts", signature, meeting_macs=0)
+    assert found["count"] == ROWS
+    assert found["is_covered"]
+    assert not found["unequal"]
+    assert not found["outside"]
+    assert found["dry"]["cycles"] == found["whole"]["cycles"]
+    assert all(part["is_part"] and part["matches_dry"] for part in found["parts"])
+
+
+@pytest.mark.slow(one_in=5)
+def test_launch_that_writes_outputs_before_a_meeting_is_one_part(tmp_path):
+    right = sample_files("good-sync-all")["kernel.asc"]
+    text = right.replace("shiftGm);\n  }", "shiftGm);\n    SyncAll();\n  }")
+    assert text != right
+    signature = sample_signature()
+    found = call_in_child(build_parts({"kernel.asc": text}, signature, tmp_path), "compare_parts", signature, meeting_macs=0)
     assert found["count"] == 1
     assert found["is_covered"]
     assert not found["unequal"]

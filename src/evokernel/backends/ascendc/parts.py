@@ -16,6 +16,8 @@ from evokernel.core.errors import CandidateError
 
 MAX_PART_BYTES = 4 << 30
 """Memory that the parts of one run may touch."""
+MIN_MEETING_MACS = 5e10
+"""Multiplications from which on a launch whose blocks wait for each other is executed in parts: a complete execution takes too long."""
 MAX_ZEROS = 1 << 20
 """Elements that no block writes and that the last part sets to zero, at each end."""
 SAMPLED_PER_WAVE = 4
@@ -47,6 +49,9 @@ class LaunchParts:
         self.part_count = 0
         """0 before the first survey."""
         self.is_dry_valid = True
+        self.do_parts_meet = False
+        """Whether all blocks meet, and can run alone after their last meeting: then all run until it, and only the chosen ones after it."""
+        self.survey_bytes = 0.0
         self.do_parts_add = False
         """Whether several parts add to the same elements, so that a part alone does not give their values."""
         self.has_zeros = False
@@ -87,6 +92,10 @@ class LaunchParts:
 
     def locate_groups(self, groups: tuple[int, ...]) -> None:
         """Record what these parts write."""
+        if self.do_parts_meet:  # known for each part from the survey
+            self.simulator.simulator_locate((ctypes.c_int64 * len(groups))(*groups), ctypes.c_int64(len(groups)))
+            self.check_memory(len(groups), self.survey_bytes)
+            return
         self.execute(Execution.DRY_PARTS if self.is_dry_valid else Execution.PARTS, groups)
         moved_bytes = self.simulator.simulator_bytes_moved()
         self.check_memory(len(groups), moved_bytes)
@@ -109,6 +118,8 @@ class LaunchParts:
             if not self.simulator.simulator_guesses():
                 raise
             self.is_dry_valid = False  # the violation may follow from a number that the kernel got instead of data
+        self.survey_bytes = self.simulator.simulator_bytes_moved()
+        self.do_parts_meet = self.is_dry_valid and bool(self.simulator.simulator_splits_at_meeting(ctypes.c_double(MIN_MEETING_MACS)))
         self.do_parts_add = bool(self.simulator.simulator_groups_add())
         self.has_zeros = bool(self.simulator.simulator_has_zeros())
         if not self.is_dry_valid:

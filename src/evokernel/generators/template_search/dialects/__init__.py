@@ -100,7 +100,7 @@ class Dialect:
     def describe_uncached(self, pattern: KernelPattern) -> PatternDescription:
         """A pattern in the terms of its template; raises UnsupportedPattern if there is no template for it."""
         if pattern.family not in self.templates:
-            raise UnsupportedPattern(f"a {pattern.family} kernel")
+            raise UnsupportedPattern(f"{'an' if pattern.family[0] in 'aeiou' else 'a'} {pattern.family} kernel")
         if pattern.family not in self.families_with_slices and any(operand.node.op == "slice" for operand in pattern.operands):
             raise UnsupportedPattern("a slice inside other steps")
         return self.templates[pattern.family].describe(pattern)

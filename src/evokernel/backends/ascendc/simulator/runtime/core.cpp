@@ -69,6 +69,7 @@ void Core::reset(int64_t block) {
   atomic = Atomic::NONE;
   pipe = nullptr;
   counts = Counts();
+  isLeftOut = false;
   checksLess = level == FAST || run.isDry;
   uint8_t fresh = run.isDry ? 0 : 0xA5;  // a number that the kernel takes for an index or an offset must be in bounds
   if (fresh != filling) memset(local, fresh, LOCAL_BYTES);
@@ -92,6 +93,13 @@ void Core::reset(int64_t block) {
     for (auto& to : from)
       for (Event& event : to) event = Event();
   memset(lines, 0xff, sizeof lines);
+}
+
+void Core::leaveOut() {
+  if (isLeftOut) return;
+  isLeftOut = checksLess = true;
+  memset(local, 0, LOCAL_BYTES);  // as at the start of a dry execution
+  filling = 0;
 }
 
 void Core::finish() {

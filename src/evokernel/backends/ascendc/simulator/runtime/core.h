@@ -213,6 +213,7 @@ class Core {
   Shadow* shadows;
   uint8_t* lastWriters;  // in a dry execution, in place of the shadows: the pipe that wrote a block last
   uint8_t filling = 0xA5;  // the contents of memory that nothing wrote
+  bool isLeftOut = false;   // from now on it runs dry, because its results are not needed
   bool checksLess = false;  // at level FAST and in a dry execution: neither the order of pipes nor uninitialized memory is checked
   void touchLess(int pipe, uint32_t address, uint64_t bytes, bool writes) __attribute__((cold, noinline));
   void scalarReads(uint32_t address, uint64_t bytes, const char* what) __attribute__((cold, noinline));
@@ -220,6 +221,7 @@ class Core {
   static constexpr uint32_t MOST_BUFFERS = 64;
   QueueBuffer queueBuffers[MOST_BUFFERS];
   void touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what);
+  void leaveOut();  // runs dry from now on
   void reads(uint32_t address, uint64_t bytes, const char* what);    // requires that all bytes were written
   int scalarTouch(uint32_t address, bool writes);  // returns the pipe that it waits for, or PIPES
   void used(uint32_t address, uint64_t bytes) {  // so that a reset clears only the used range
@@ -238,6 +240,9 @@ class Core {
 };
 
 extern Core* core;   // the core that runs now
+
+// One block, or a cube core with its vector cores.
+inline int64_t groupOf(const Core& one) { return one.isCube ? one.blockIndex : one.blockIndex / (run.isMix ? 2 : 1); }
 
 // The order that the compiler guarantees: everything with the scalar pipe, and each pipe with itself.
 inline bool ordered(int one, int other) { return one == S || other == S || one == other; }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "meeting.h"
+#include "parts.h"
 #include "writers.h"
 
 namespace simulator {
@@ -111,7 +112,7 @@ void setCross(int mode, int pipe, int flag, const char* what) {
   int64_t block = core->isCube ? core->blockIndex : core->blockIndex / perBlock();
   std::vector<Mailbox*> pair = all(vectorCores, block * perBlock(), perBlock());
   if (mode == 0) {
-    run.blocksDepend = true;
+    run.blocksDepend = callParts().dependsOtherwise = true;
     std::vector<Mailbox*> kind = core->isCube ? all(cubeCores, 0, cubes) : all(vectorCores, 0, vectors);
     combine(kind, kind, flag, what, chip().sync_all);  // as SyncAll, which consists of such flags
   } else if (mode == 1) {
@@ -138,7 +139,7 @@ void waitCross(int pipe, int flag, const char* what) {
 
 void setMark(uintptr_t place, int64_t block, int64_t event) {
   mustRunTogether();
-  run.blocksDepend = true;
+  run.blocksDepend = callParts().dependsOtherwise = true;
   core->barrier();
   Mark& mark = marks[{place, block, event}];
   if (mark.set) pauseUntil([&mark] { return !mark.set; });
@@ -149,7 +150,7 @@ void setMark(uintptr_t place, int64_t block, int64_t event) {
 
 void waitMark(uintptr_t place, int64_t block, int64_t event) {
   mustRunTogether();
-  run.blocksDepend = true;
+  run.blocksDepend = callParts().dependsOtherwise = true;
   Mark& mark = marks[{place, block, event}];
   if (!mark.set) pauseUntil([&mark] { return mark.set; });
   blocksMet();
@@ -161,7 +162,7 @@ void waitMark(uintptr_t place, int64_t block, int64_t event) {
 
 void waitTurn() {
   mustRunTogether();
-  run.blocksDepend = true;
+  run.blocksDepend = callParts().dependsOtherwise = true;
   int64_t mineAt = rounds[core]++ * vectors + core->blockIndex;
   if (turn < mineAt) pauseUntil([mineAt] { return turn >= mineAt; });
   blocksMet();

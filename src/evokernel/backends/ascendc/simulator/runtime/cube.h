@@ -45,18 +45,20 @@ inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTenso
   int64_t strips = (by.dValue + STRIP - 1) / STRIP;
   for (int64_t matrix = 0; matrix < by.ndNum; matrix++) {
     core->move(MTE2, matrixTraffic(src, by, matrix));
-    for (int64_t row = 0; row < by.nValue; row++) {
-      int64_t from = matrix * by.srcNdMatrixStride + row * by.srcDValue;
-      src.check(from * int64_t(sizeof(T)), uint64_t(by.dValue) * sizeof(T), what);
-      for (int64_t strip = 0; strip < strips; strip++) {
-        int64_t to = matrix * by.dstNzMatrixStride + (strip * by.dstNzC0Stride + row * by.dstNzNStride) * STRIP;
-        auto part = shifted(dst, to * int64_t(sizeof(T)));
-        target(MTE2, part, BLOCK, what);
-        if (isDry()) continue;
-        for (int64_t i = 0; i < STRIP; i++) {
-          int64_t column = strip * STRIP + i;
-          part.data()[i] = column < by.dValue ? src.data()[from + column] : T(0);
-        }
+    for (int64_t row = 0; row < by.nValue; row++)
+      src.check((matrix * by.srcNdMatrixStride + row * by.srcDValue) * int64_t(sizeof(T)), uint64_t(by.dValue) * sizeof(T), what);
+    int64_t together = by.dstNzNStride == 1 ? by.nValue : 1;  // rows of a strip that follow each other
+    for (int64_t strip = 0; strip < strips; strip++) {
+      int64_t first = matrix * by.dstNzMatrixStride + strip * by.dstNzC0Stride * STRIP;
+      for (int64_t row = 0; row < by.nValue; row += together)
+        target(MTE2, shifted(dst, (first + row * by.dstNzNStride * STRIP) * int64_t(sizeof(T))), uint64_t(together) * BLOCK, what);
+      if (isDry()) continue;
+      int64_t inside = std::min(STRIP, by.dValue - strip * STRIP);
+      for (int64_t row = 0; row < by.nValue; row++) {
+        T* to = dst.data() + first + row * by.dstNzNStride * STRIP;
+        const T* from = src.data() + matrix * by.srcNdMatrixStride + row * by.srcDValue + strip * STRIP;
+        std::copy(from, from + inside, to);
+        std::fill(to + inside, to + STRIP, T(0));
       }
     }
   }

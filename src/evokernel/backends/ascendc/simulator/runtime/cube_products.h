@@ -9,10 +9,12 @@ struct LeftAt {  // zZ
   int64_t blocks, strip;
   bool single;  // one row, stored without fractals
   int64_t at(int64_t m, int64_t k) const { return single ? k : (m / 16 * blocks + k / strip) * 16 * strip + m % 16 * strip + k % strip; }
+  Stretch along(int64_t, int64_t k) const { return {single ? ANY_COUNT : strip - k % strip, 1}; }
 };
 struct RightAt {  // nZ
   int64_t blocks, strip;
   int64_t at(int64_t k, int64_t n) const { return (k / strip * blocks + n / 16) * 16 * strip + n % 16 * strip + k % strip; }
+  Stretch along(int64_t, int64_t n) const { return {16 - n % 16, strip}; }
 };
 
 template <typename T, typename U, typename S> constexpr bool multipliable() {
@@ -52,12 +54,13 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
   int64_t wide = packedColumns(by.n);
   std::vector<T> sums(size_t(packedRows(by.m) * wide), T(0));
   product(left.data(), LeftAt{depth / STRIP, STRIP, single}, right.data(), RightAt{columns / 16, STRIP}, sums.data(), by.m, by.n, by.k);
-  for (int64_t n = 0; n < columns; n++)
+  for (int64_t strip = 0; strip < columns; strip += 16)
     for (int64_t m = 0; m < rows; m++) {
-      bool inside = m < by.m && n < by.n;
-      T& place = dst.data()[n / 16 * rows * 16 + m * 16 + n % 16];
-      T start = bias ? (n < by.n ? bias[n] : T(0)) : fromZero ? T(0) : place;
-      place = inside ? T(start + sums[size_t(m * wide + n)]) : T(0);
+      T* to = dst.data() + strip * rows + m * 16;
+      const T* from = sums.data() + m * wide + strip;
+      int64_t inside = m < by.m ? std::min<int64_t>(16, by.n - strip) : 0;
+      for (int64_t i = 0; i < inside; i++) to[i] = T((bias ? bias[strip + i] : fromZero ? T(0) : to[i]) + from[i]);
+      for (int64_t i = inside; i < 16; i++) to[i] = T(0);
     }
 }
 

@@ -189,6 +189,7 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int
       block.ready = nullptr;
       current = &block;
       core = block.own.get();
+      enterPhase();
       swapcontext(&scheduler, &block.context);
       if (!block.error.empty()) throw Stop(block.error);
     }
@@ -317,7 +318,7 @@ void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Tota
       endRun("E-PART-SIZE", "blocks wait for each other, and what they do depends on the data, so neither some of them nor all of them can be executed at this size");
     std::vector<int64_t> groups(size_t(wanted.blockDim));
     std::iota(groups.begin(), groups.end(), 0);
-    runTogether(vectorBlocks, cubeBlocks, choice().groups.empty() || isSample ? groups : choice().groups, totals);
+    runTogether(vectorBlocks, cubeBlocks, choice().groups.empty() || isSample || endsAtMeeting() ? groups : choice().groups, totals);
   } else if (!choice().isWhole()) {
     uint64_t outputBytes = 0;
     for (const Region& region : run.regions) outputBytes += region.written ? region.written->bytes() : 0;
@@ -329,6 +330,7 @@ void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Tota
 
 void countParts(const Totals& totals) {
   callParts().blocksRun += totals.times.ran;
+  callParts().macs += double(totals.all.macs);
   callParts().bytesMoved += double(totals.all.bytesIn) + double(totals.all.bytesOut);
 }
 
@@ -419,6 +421,11 @@ void writeReport(const Launch& wanted, const Totals& totals, int64_t blocksInAll
 }
 
 }  // namespace
+
+void enterPhase() {
+  run.isDry = choice().isDry() || isLeftOut(groupOf(*core));
+  if (run.isDry && !choice().isDry()) core->leaveOut();
+}
 
 void mustRunTogether() {
   if (!current || !blocks) endRun("E-SYNC-ALONE", "the kernel waits for other cores, but the simulator runs the blocks of this launch in sequence");

@@ -97,6 +97,7 @@ struct Shifted {  // a layout with a shifted origin
   simulator::Layout layout;
   int64_t row, column;
   int64_t at(int64_t y, int64_t x) const { return layout.at(row + y, column + x); }
+  simulator::Stretch along(int64_t y, int64_t x) const { return layout.along(row + y, column + x); }
 };
 static Shifted shifted(const simulator::Layout& layout, int64_t row, int64_t column) { return {layout, row, column}; }
 

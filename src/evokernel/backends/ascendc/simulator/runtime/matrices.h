@@ -1,5 +1,6 @@
 // Matrices of the cube: the address of an element by format, and products of submatrices.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "copy.h"
@@ -16,6 +17,12 @@ namespace simulator {
 
 inline int64_t roundUp(int64_t number, int64_t to) { return (number + to - 1) / to * to; }
 
+// Elements of a row whose offsets grow by `step`: `count` of them from the first, or more.
+struct Stretch {
+  int64_t count, step;
+};
+constexpr int64_t ANY_COUNT = int64_t(1) << 60;
+
 // The offset of element (row, column) of a matrix, in elements.
 struct Layout {
   bool fractal = false;  // NZ: columns in strips of `strip`, each with all rows
@@ -28,6 +35,11 @@ struct Layout {
     if (single) return 0;
     if (transposed) std::swap(row, column);
     return fractal ? column / strip * stride * strip + row * strip + column % strip : row * stride + column;
+  }
+  Stretch along(int64_t, int64_t column) const {
+    if (single) return {ANY_COUNT, 0};
+    if (transposed) return {ANY_COUNT, fractal ? strip : stride};
+    return {fractal ? strip - column % strip : ANY_COUNT, 1};
   }
   int64_t elements(int64_t rows, int64_t columns) const { return rows && columns ? at(rows - 1, columns - 1) + 1 : 0; }
 };
@@ -45,6 +57,16 @@ template <> struct Accumulator<int32_t> {
   using Type = int32_t;
 };
 
+// Calls f(first element, number of elements, their distance, column of the first) for the stretches of a part of a row.
+template <class At, class F> inline void eachStretch(const At& at, int64_t row, int64_t from, int64_t count, int64_t most, F f) {
+  for (int64_t x = 0; x < count;) {
+    Stretch stretch = at.along(row, from + x);
+    int64_t here = std::min({stretch.count, count - x, most - x % most});
+    f(at.at(row, from + x), here, stretch.step, x);
+    x += here;
+  }
+}
+
 // sum[m][packedColumns(n)] += left * right; only complete packs are processed.
 template <typename A, typename B, typename S, class LeftAt, class RightAt>
 inline void product(const A* left, const LeftAt& leftAt, const B* right, const RightAt& rightAt, S* sum, int64_t m, int64_t n, int64_t k) {
@@ -56,11 +78,16 @@ inline void product(const A* left, const LeftAt& leftAt, const B* right, const R
   for (int64_t from = 0; from < k; from += DEPTH) {
     int64_t depth = std::min(DEPTH, k - from);
     for (int64_t i = 0; i < m; i++)
-      for (int64_t x = 0; x < depth; x++) a[size_t(i * depth + x)] = S(left[leftAt.at(i, from + x)]);
-    for (int64_t i = m * depth; i < rows * depth; i++) a[size_t(i)] = S(0);
+      eachStretch(leftAt, i, from, depth, depth, [&](int64_t first, int64_t count, int64_t step, int64_t x) {
+        S* to = &a[size_t(i * depth + x)];
+        for (int64_t t = 0; t < count; t++) to[t] = S(left[first + t * step]);
+      });
+    std::fill(a.begin() + m * depth, a.begin() + rows * depth, S(0));
     for (int64_t x = 0; x < depth; x++)
-      for (int64_t j = 0; j < n; j++)
-        b[size_t(j / PACK_COLUMNS * depth * PACK_COLUMNS + x * PACK_COLUMNS + j % PACK_COLUMNS)] = S(right[rightAt.at(from + x, j)]);
+      eachStretch(rightAt, from + x, 0, n, PACK_COLUMNS, [&](int64_t first, int64_t count, int64_t step, int64_t j) {
+        S* to = &b[size_t(j / PACK_COLUMNS * depth * PACK_COLUMNS + x * PACK_COLUMNS + j % PACK_COLUMNS)];
+        for (int64_t t = 0; t < count; t++) to[t] = S(right[first + t * step]);
+      });
     multiply(a.data(), b.data(), sum, rows, columns, depth);
   }
 }

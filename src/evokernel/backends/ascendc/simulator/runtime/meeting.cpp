@@ -5,6 +5,7 @@
 
 #include "core.h"
 #include "cross.h"
+#include "parts.h"
 #include "sync.h"
 #include "writers.h"
 
@@ -58,7 +59,14 @@ void meet(bool aivOnly, int64_t usedCores) {
   meeting.slot = 0;
   meeting.there.clear();
   meeting.generation++;
+  if (expected == vectors + cubes) {
+    callParts().meetings++;
+    callParts().isWrittenEarly |= callParts().isOutputWritten;
+  } else {
+    callParts().dependsOtherwise = true;
+  }
   blocksMet();
+  enterPhase();
 }
 
 }  // namespace simulator

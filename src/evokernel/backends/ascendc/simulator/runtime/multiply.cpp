@@ -1,4 +1,4 @@
-// The arithmetic of the cube: tiles of four rows and sixteen columns, which the compiler keeps in vector registers.
+// The arithmetic of the cube: tiles of four rows and one or two panels of sixteen columns, which the compiler keeps in vector registers.
 #include "multiply.h"
 
 #include <cstring>
@@ -7,42 +7,59 @@ namespace simulator {
 
 namespace {
 
-template <typename T> struct Wide {  // one vector register
-  typedef T type __attribute__((vector_size(16)));
-};
-
-template <typename T> void tile(const T* a, const T* panel, T* c, int64_t n, int64_t k) noexcept {
-  using Register = typename Wide<T>::type;
-  constexpr int LANES = 16 / sizeof(T), PARTS = PACK_COLUMNS / LANES;
-  Register sum[PACK_ROWS][PARTS];
-#pragma GCC unroll 16
-  for (int row = 0; row < PACK_ROWS; row++)
-#pragma GCC unroll 16
-    for (int part = 0; part < PARTS; part++) memcpy(&sum[row][part], c + row * n + part * LANES, sizeof(Register));
-  for (int64_t x = 0; x < k; x++) {
-    Register right[PARTS];
-    memcpy(right, panel + x * PACK_COLUMNS, sizeof right);
-#pragma GCC unroll 16
-    for (int row = 0; row < PACK_ROWS; row++) {
-      T left = a[row * k + x];
-#pragma GCC unroll 16
-      for (int part = 0; part < PARTS; part++) sum[row][part] += right[part] * left;
-    }
+// Adds the product of m rows with the first `columns` columns, a multiple of PANELS panels; the result has n columns. The function is defined by a macro
+// because GCC divides wide vectors before it inlines, into those of the function in which they stand.
+#define SIMULATOR_TILES(NAME, TARGET, BYTES, PANELS)                                                                                  \
+  template <typename T> struct NAME##Register {                                                                                       \
+    typedef T type __attribute__((vector_size(BYTES)));                                                                               \
+  };                                                                                                                                  \
+  template <typename T> TARGET void NAME(const T* a, const T* b, T* c, int64_t m, int64_t columns, int64_t n, int64_t k) noexcept {     \
+    using Register = typename NAME##Register<T>::type;                                                                                \
+    constexpr int LANES = BYTES / sizeof(T), PARTS = PACK_COLUMNS / LANES;                                                            \
+    for (int64_t j = 0; j < columns; j += PACK_COLUMNS * PANELS)                                                                      \
+      for (int64_t i = 0; i < m; i += PACK_ROWS) {                                                                                    \
+        Register sum[PACK_ROWS][PANELS][PARTS];                                                                                       \
+        for (int row = 0; row < PACK_ROWS; row++) memcpy(sum[row], c + (i + row) * n + j, sizeof sum[row]);                           \
+        for (int64_t x = 0; x < k; x++) {                                                                                             \
+          Register right[PANELS][PARTS];                                                                                              \
+          _Pragma("GCC unroll 16") for (int panel = 0; panel < PANELS; panel++)                                                       \
+            memcpy(right[panel], b + (j + panel * PACK_COLUMNS) * k + x * PACK_COLUMNS, sizeof right[panel]);                         \
+          _Pragma("GCC unroll 16") for (int row = 0; row < PACK_ROWS; row++) {                                                        \
+            T left = a[(i + row) * k + x];                                                                                            \
+            _Pragma("GCC unroll 16") for (int panel = 0; panel < PANELS; panel++)                                                     \
+              _Pragma("GCC unroll 16") for (int part = 0; part < PARTS; part++) sum[row][panel][part] += right[panel][part] * left;   \
+          }                                                                                                                           \
+        }                                                                                                                             \
+        for (int row = 0; row < PACK_ROWS; row++) memcpy(c + (i + row) * n + j, sum[row], sizeof sum[row]);                           \
+      }                                                                                                                               \
   }
-#pragma GCC unroll 16
-  for (int row = 0; row < PACK_ROWS; row++)
-#pragma GCC unroll 16
-    for (int part = 0; part < PARTS; part++) memcpy(c + row * n + part * LANES, &sum[row][part], sizeof(Register));
-}
 
-template <typename T> void tiles(const T* a, const T* b, T* c, int64_t m, int64_t n, int64_t k) noexcept {
-  for (int64_t j = 0; j < n; j += PACK_COLUMNS)
-    for (int64_t i = 0; i < m; i += PACK_ROWS) tile(a + i * k, b + j * k, c + i * n + j, n, k);
+SIMULATOR_TILES(tiles, , 16, 1)
+
+#if defined(__x86_64__)
+SIMULATOR_TILES(tilesAvx2, __attribute__((target("avx2,fma"))), 32, 1)
+SIMULATOR_TILES(tilesAvx512, __attribute__((target("avx512f,fma,prefer-vector-width=512"))), 64, 2)
+#endif
+
+template <typename T> void multiplyTiles(const T* a, const T* b, T* c, int64_t m, int64_t n, int64_t k) {
+  int64_t done = 0;
+#if defined(__x86_64__)
+  static const bool hasAvx512 = __builtin_cpu_supports("avx512f"), hasAvx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (hasAvx512) {
+    done = n / (2 * PACK_COLUMNS) * 2 * PACK_COLUMNS;
+    tilesAvx512(a, b, c, m, done, n, k);
+  }
+  if (hasAvx2) {
+    tilesAvx2(a, b + done * k, c + done, m, n - done, n, k);
+    return;
+  }
+#endif
+  tiles(a, b + done * k, c + done, m, n - done, n, k);
 }
 
 }  // namespace
 
-void multiply(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) { tiles(a, b, c, m, n, k); }
-void multiply(const int32_t* a, const int32_t* b, int32_t* c, int64_t m, int64_t n, int64_t k) { tiles(a, b, c, m, n, k); }
+void multiply(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) { multiplyTiles(a, b, c, m, n, k); }
+void multiply(const int32_t* a, const int32_t* b, int32_t* c, int64_t m, int64_t n, int64_t k) { multiplyTiles(a, b, c, m, n, k); }
 
 }  // namespace simulator

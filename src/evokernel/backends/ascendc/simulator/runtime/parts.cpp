@@ -2,8 +2,8 @@
 #include "parts.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -16,18 +16,41 @@ namespace simulator {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 std::map<uintptr_t, std::unique_ptr<Written>> records, before;  // of this call, and of the last dry call
+std::map<int64_t, std::map<uintptr_t, std::unique_ptr<Written>>> groupRecords;  // by group: of the last complete dry call
+uint64_t lastMeeting = 0;                                                        // after which groups can run alone, or 0
 std::map<std::pair<int64_t, int64_t>, double> dryCycles;  // by launch of the call and group
 bool differs = false;
-Clock::time_point deadline;
+double deadline = 0;
 std::set<uintptr_t> zeros;  // tensors of this call that start as zeros
 constexpr uint64_t CHECKED_EVERY = 4096;
+
+// Of this process, so that the same blocks run on a busy machine.
+double cpuSeconds() { return double(std::clock()) / CLOCKS_PER_SEC; }
 
 uint64_t overlapping(const ByteRange& range, uint64_t start, uint64_t stop, uint64_t& from) {
   from = std::max(range.start, start);
   uint64_t to = std::min(range.stop, stop);
   return to > from ? to - from : 0;
+}
+
+Written& recordIn(std::map<uintptr_t, std::unique_ptr<Written>>& all, uintptr_t at, uint64_t bytes) {
+  std::unique_ptr<Written>& record = all[at];
+  if (!record || record->bytes() != bytes) record = std::make_unique<Written>(bytes);
+  return *record;
+}
+
+// What groups wrote to a tensor of the binding, they wrote to the tensor of the caller.
+void copyGroupRecords(uintptr_t to, uintptr_t from, uint64_t skip, uint64_t bytes) {
+  for (auto& group : groupRecords) {
+    auto found = group.second.find(from);
+    if (found == group.second.end()) continue;
+    Written& target = recordIn(group.second, to, bytes);
+    for (const ByteRange& range : found->second->ranges()) {
+      uint64_t start, length = overlapping(range, skip, skip + bytes, start);
+      if (length) target.add(start - skip, length);
+    }
+  }
 }
 
 }  // namespace
@@ -48,7 +71,18 @@ void startCall() {
   zeros.clear();
   callParts() = CallParts();
   differs = false;
+  if (choice().execution == Execution::DRY || choice().execution == Execution::SAMPLE) {
+    groupRecords.clear();
+    lastMeeting = 0;
+  }
   if (choice().execution == Execution::DRY) dryCycles.clear();
+}
+
+bool endsAtMeeting() { return lastMeeting && choice().execution == Execution::PARTS && !choice().groups.empty(); }
+
+bool isLeftOut(int64_t group) {
+  if (!endsAtMeeting() || callParts().meetings < lastMeeting) return false;
+  return std::find(choice().groups.begin(), choice().groups.end(), group) == choice().groups.end();
 }
 
 void noteCycles(int64_t group, double cycles) {
@@ -64,7 +98,11 @@ void noteCycles(int64_t group, double cycles) {
 bool matchesDry() { return !differs; }
 
 void noteWrite(Written& record, uint64_t start, uint64_t bytes, bool adds) {
-  int64_t group = core->isCube ? core->blockIndex : core->blockIndex / (run.isMix ? 2 : 1);
+  int64_t group = groupOf(*core);
+  if (record.bytes()) callParts().isOutputWritten = true;
+  if (choice().execution == Execution::DRY && callParts().meetings && record.bytes())
+    for (const auto& one : records)
+      if (one.second.get() == &record) recordIn(groupRecords[group], one.first, record.bytes()).add(start, bytes);
   if (choice().execution == Execution::TOUCHING && !callParts().touching.count(group))
     for (const auto& one : records) {
       if (one.second.get() != &record) continue;
@@ -77,9 +115,7 @@ void noteWrite(Written& record, uint64_t start, uint64_t bytes, bool adds) {
 
 Written* writtenAt(const void* data, uint64_t bytes) {
   if (choice().isWhole()) return nullptr;
-  std::unique_ptr<Written>& record = records[reinterpret_cast<uintptr_t>(data)];
-  if (!record || record->bytes() != bytes) record = std::make_unique<Written>(bytes);
-  return record.get();
+  return &recordIn(records, reinterpret_cast<uintptr_t>(data), bytes);
 }
 
 std::vector<ByteRange> writtenRanges(const void* data, uint64_t bytes) {
@@ -109,6 +145,7 @@ void copyWritten(void* to, const void* from, uint64_t bytes) {
   uint64_t skip = at - found->first;
   if (zeros.count(found->first)) noteZeros(to);
   if (skip >= found->second->bytes()) return;
+  copyGroupRecords(reinterpret_cast<uintptr_t>(to), found->first, skip, bytes);
   for (const ByteRange& range : found->second->ranges()) {
     uint64_t start, length = overlapping(range, skip, skip + bytes, start);
     if (!length) continue;
@@ -154,8 +191,8 @@ std::vector<int64_t> groupOrder(int64_t groups, int64_t perWave) {
   return ends;
 }
 
-void setDeadline(double seconds) { deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)); }
-bool isLate() { return Clock::now() > deadline; }
+void setDeadline(double seconds) { deadline = cpuSeconds() + seconds; }
+bool isLate() { return cpuSeconds() > deadline; }
 
 void checkDeadline() {
   static uint64_t calls = 0;
@@ -181,7 +218,23 @@ void simulator_choose(int execution, const int64_t* groups, int64_t count) {
 
 void simulator_end_choice() { simulator::choice() = simulator::Choice(); }
 
-int64_t simulator_part_count() { return callParts().launches == 1 && !callParts().blocksDepend ? callParts().groups : 1; }
+int64_t simulator_part_count() {
+  return callParts().launches == 1 && (!callParts().blocksDepend || simulator::lastMeeting) ? callParts().groups : 1;
+}
+int simulator_splits_at_meeting(double macs) {
+  const simulator::CallParts& last = callParts();
+  bool isOrderly = last.launches == 1 && last.blocksDepend && !last.dependsOtherwise && !last.isWrittenEarly && !last.groupsAdd && last.macs >= macs;
+  simulator::lastMeeting = isOrderly && !last.guesses && !last.fellShort && simulator::zeros.empty() ? last.meetings : 0;
+  return simulator::lastMeeting != 0;
+}
+void simulator_locate(const int64_t* groups, int64_t count) {
+  simulator::records.clear();
+  for (int64_t i = 0; i < count; i++)
+    for (const auto& one : simulator::groupRecords[groups[i]]) {
+      simulator::Written& target = simulator::recordIn(simulator::records, one.first, one.second->bytes());
+      for (const simulator::ByteRange& range : one.second->ranges()) target.add(range.start, range.stop - range.start);
+    }
+}
 int64_t simulator_blocks_run() { return callParts().blocksRun; }
 int64_t simulator_guesses() { return int64_t(callParts().guesses); }
 int simulator_fell_short() { return callParts().fellShort; }

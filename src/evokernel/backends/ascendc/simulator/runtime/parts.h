@@ -33,12 +33,21 @@ struct CallParts {
   int64_t launches = 0, groups = 0, blocksRun = 0;
   bool blocksDepend = false, fellShort = false;  // fellShort: the time limit ended a launch early
   bool groupsAdd = false;                        // several groups add to the same elements
+  uint64_t meetings = 0;                         // of all cores
+  bool dependsOtherwise = false;                 // blocks wait for each other in other ways than by meetings of all cores
+  bool isOutputWritten = false, isWrittenEarly = false;  // an output was written; also before a meeting
   std::set<int64_t> touching;                    // the groups that write to the ranges of the call before
   uint64_t guesses = 0;
-  double bytesMoved = 0;
+  double bytesMoved = 0, macs = 0;
 };
 CallParts& callParts();
 void startCall();
+
+// Groups that depend on each other only until their last meeting, and write outputs only after it, can run alone from there on: all groups run until the
+// meeting, then only the chosen ones. True for a group that was not chosen once it is past the meeting.
+bool isLeftOut(int64_t group);
+// Whether such a choice is being executed.
+bool endsAtMeeting();
 
 // A write of the running core.
 void noteWrite(Written& record, uint64_t start, uint64_t bytes, bool adds);
@@ -88,6 +97,10 @@ int simulator_fell_short();
 int simulator_groups_add();
 int64_t simulator_touching(int64_t* into, int64_t capacity);
 double simulator_bytes_moved();
+// Whether the groups of the last call, a dry one with at least so many multiplications, can run alone after their last meeting; the following calls then do so.
+int simulator_splits_at_meeting(double macs);
+// The records become those of these groups in the last dry call.
+void simulator_locate(const int64_t* groups, int64_t count);
 // Whether any tensor, or this one, consists of zeros before the first launch of the call.
 int simulator_has_zeros();
 int simulator_starts_as_zeros(const void* data);

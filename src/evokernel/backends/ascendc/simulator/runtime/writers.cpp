@@ -95,7 +95,7 @@ void watchWriters() {
 void blocksMet() { firstSinceMeeting = numbers + 1; }
 
 void writing(const Region* region, uint64_t start, const void* from, uint64_t bytes, const char* what) {
-  if (!region || !region->writers || !bytes) return;
+  if (!region || !region->writers || !bytes || run.isDry) return;
   uint32_t me = mine();
   eachPiece(start, bytes, [&](Piece piece, uint64_t skip) {
     piece.from = static_cast<const uint8_t*>(from) + skip;
@@ -115,6 +115,7 @@ bool canRead(const Region* region, uintptr_t at, uint64_t bytes, const char* wha
 }
 
 bool recordWrite(const Region* region, uint64_t start, uint64_t bytes, bool adds) {
+  if (core->isLeftOut) return false;
   noteWrite(*region->written, start, bytes, adds || core->atomic != Atomic::NONE);
   run.recorded += bytes;
   if (run.isDry) checkDeadline();
@@ -122,7 +123,7 @@ bool recordWrite(const Region* region, uint64_t start, uint64_t bytes, bool adds
 }
 
 void reading(const Region* region, uint64_t start, uint64_t bytes, const char* what) {
-  if (!region || !region->writers || !bytes) return;
+  if (!region || !region->writers || !bytes || run.isDry) return;
   bool isTold = false;
   eachPiece(start, bytes, [&](const Piece& piece, uint64_t) {
     uint32_t theirs = isTold ? 0 : foreign(*region, piece);

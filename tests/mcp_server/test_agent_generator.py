@@ -1,0 +1,232 @@
+"""The generator `agent` in a run: journal, credit, resume and replay, and agents that crash, hang, stay silent or exceed their budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_clients import GOOD, TASK_FILE, WRONG
+
+from evokernel.app.factory import create_engine, resume_engine
+from evokernel.core.config import resolve_config
+from evokernel.core.errors import InfraError, UserError
+from evokernel.core.plugins import make_plugin
+from evokernel.core.records import Attempt, GateResult, Outcome, Stage
+from evokernel.core.run import Run, redact_revoked
+from evokernel.memory.bank import Bank
+from evokernel.reports import metrics, round_stats, tool_table
+
+AGENT = Path(__file__).parent / "scripted_agent.py"
+
+
+def agent_settings(folder: Path, mode: str, **generator: Any) -> dict[str, Any]:
+    """Settings of a run whose agent does what `mode` says."""
+    command = [sys.executable, str(AGENT), mode, "{config}"]
+    return {
+        "id": "run",
+        "tasks": str(TASK_FILE),
+        "backend": {"name": "cpp"},
+        "clock": "synthetic",
+        "workers": 1,
+        "memory": str(folder / "bank.db"),
+        "generator": {"name": "agent", "command": command, **generator},
+    }
+
+
+def make_attempts(folder: Path, mode: str, budget: int = 1, **generator: Any) -> list[Attempt]:
+    """Run an agent and return the attempts of its run."""
+    engine = create_engine(resolve_config(None, base=agent_settings(folder, mode, **generator), budget=budget), folder / "run")
+    try:
+        return list(engine.make_attempts())
+    finally:
+        engine.close()
+
+
+def bank_values(folder: Path) -> dict[tuple[str, str, str], tuple[float, int]]:
+    with Bank.open_reader(folder / "bank.db") as bank:
+        return {(value.item, value.stage, value.scope): (value.q, value.visits) for value in bank.list_values(scope=None)}
+
+
+@pytest.fixture(autouse=True)
+def agent_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AGENT_NOTES", str(tmp_path / "notes"))
+    monkeypatch.setenv("PYTHONPATH", str(AGENT.parent))
+
+
+def test_an_agent_verifies_twice_and_submits(tmp_path: Path) -> None:
+    attempts = make_attempts(tmp_path, "work", budget=2)
+    notes = [json.loads(line) for line in (tmp_path / "notes").read_text().splitlines()]
+    assert [attempt.outcome.feasible for attempt in attempts] == [True, True]
+    for attempt, note in zip(attempts, notes, strict=True):
+        assert attempt.candidate.id == note["submitted"]
+        assert attempt.tool_use
+        assert attempt.tool_use.is_submitted
+        assert (attempt.tool_use.calls, attempt.tool_use.ending) == (6, "ended")
+        trials = attempt.tool_use.trials
+        assert [trial.outcome.feasible for trial in trials if trial.outcome] == [False, True]
+        assert trials[0].candidate.code == WRONG
+        assert trials[1].candidate.id == attempt.candidate.id
+        assert [ref.id for ref in attempt.shown_items] == [note["opened"]], "what it opened, and not what the policy chose"
+        assert note["opened"] not in {ref.id for ref in attempt.truncated_items}
+    assert list(Run.open(tmp_path / "run").attempts()) == attempts
+    check_reports(tmp_path, attempts)
+    check_credit(tmp_path, attempts)
+    check_resume_and_replay(tmp_path, attempts)
+    assert (GOOD[:40] in trials[1].candidate.code, GOOD[:40] in json.dumps(redact_revoked(attempts[0]).model_dump())) == (True, False)
+
+
+def check_reports(folder: Path, attempts: list[Attempt]) -> None:
+    """Reports count what the agent tried, and its verifications."""
+    results = metrics.collect_results(Run.open(folder / "run"), attempts)
+    assert tool_table.tool_table(results).rows == ((2, 12, 4, 2, 2, 0),)
+    use = attempts[0].tool_use
+    assert use
+    lines = tool_table.describe_trials(use)
+    assert "failed at gate check (mismatch)" in lines[0]
+    assert "correct, " in lines[1]
+    trial = use.trials[0].model_copy(update={"outcome": Outcome(gates=(GateResult(gate="build", passed=True, seconds=2.0),))})
+    slow = attempts[0].model_copy(update={"tool_use": use.model_copy(update={"trials": (trial,)})})
+    assert round_stats.verification_s(slow) == 2.0
+
+
+def check_credit(folder: Path, attempts: list[Attempt]) -> None:
+    """Opened items learn from the reward, and the start point; nothing else does."""
+    first, second = attempts
+    assert (first.stage, second.stage) == (Stage.DRAFT, Stage.REFINE)
+    credited = {(item, stage) for item, stage, _ in bank_values(folder)}
+    expected = {(ref.id, attempt.stage.value) for attempt in attempts for ref in attempt.shown_items if ref.role != "api"}
+    assert credited == expected | {(f"run:{first.id}", "refine")}
+    assert bank_values(folder)[first.shown_items[0].id, "draft", ""][0] > 0
+
+
+def check_resume_and_replay(folder: Path, attempts: list[Attempt]) -> None:
+    """A run that lost its last attempt after the reply was stored makes the same one without the agent; a replay gives equal values."""
+    values = bank_values(folder)
+    journal = folder / "run" / "attempts.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text(lines[0])
+    notes = (folder / "notes").read_text()
+    engine = resume_engine(folder / "run")
+    resumed = list(engine.make_attempts())
+    engine.close()
+    assert (folder / "notes").read_text() == notes, "the agent was not started again"
+    assert [one.model_dump(exclude={"outcome"}) for one in resumed] == [one.model_dump(exclude={"outcome"}) for one in attempts]
+    assert bank_values(folder) == values
+    settings = agent_settings(folder, "work") | {"memory": str(folder / "replayed" / "bank.db")}
+    settings["generator"] = {"name": "replay", "journal": str(folder / "run")}
+    engine = create_engine(resolve_config(None, base=settings, budget=2), folder / "replayed" / "run")
+    replayed = list(engine.make_attempts())
+    engine.close()
+    assert [one.shown_items for one in replayed] == [one.shown_items for one in attempts]
+    assert [one.tool_use for one in replayed] == [one.tool_use for one in attempts]
+    assert bank_values(folder / "replayed") == values
+
+
+@pytest.mark.slow(one_in=4)
+def test_a_killed_run_starts_the_agent_again(tmp_path: Path) -> None:
+    """Without a stored reply, a resumed run makes the attempt anew, and the agent of the killed run does not survive it."""
+    program = f"""
+import sys
+sys.path.insert(0, {str(AGENT.parent)!r})
+from pathlib import Path
+from test_agent_generator import make_attempts
+make_attempts(Path({str(tmp_path)!r}), "hang", seconds=300)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
+    child = wait_for_text(tmp_path / "notes")
+    agent = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
+    process.kill()
+    process.wait()
+    wait_until_gone(agent)
+    os.kill(int(child), 9)
+    command = json.dumps([sys.executable, str(AGENT), "verify_only", "{config}"])
+    engine = resume_engine(tmp_path / "run", [f"generator.command={command}"])
+    (attempt,) = engine.make_attempts()
+    engine.close()
+    assert attempt.candidate.code == GOOD, "the fastest correct kernel, since nothing was submitted"
+    assert attempt.tool_use
+    assert not attempt.tool_use.is_submitted
+    assert [bool(trial.outcome and trial.outcome.feasible) for trial in attempt.tool_use.trials] == [True, False]
+
+
+@pytest.mark.slow(one_in=4)
+def test_an_agent_that_exceeds_its_budget_is_refused_and_can_still_submit(tmp_path: Path) -> None:
+    (attempt,) = make_attempts(tmp_path, "exceed", verifications=1)
+    assert attempt.candidate.code == GOOD
+    assert attempt.outcome.feasible
+    assert attempt.tool_use
+    assert len(attempt.tool_use.trials) == 1
+    log = (tmp_path / "run" / "artifacts" / attempt.id / "reply.md").read_text()
+    assert "refused, the budget of 1 verifications is spent" in log
+
+
+def test_an_agent_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    (attempt,) = make_attempts(tmp_path, "hang", seconds=3, grace_s=1)
+    assert attempt.outcome.failure
+    assert attempt.outcome.failure.reason == "no_code"
+    assert "was killed after 4 s without a correct kernel" in attempt.outcome.failure.detail
+    wait_until_gone(int((tmp_path / "notes").read_text()))
+
+
+def test_an_agent_that_dies_before_it_did_anything_costs_no_attempt(tmp_path: Path) -> None:
+    with pytest.raises(InfraError, match="failed with exit code 1; stderr: no key for the model"):
+        make_attempts(tmp_path, "crash")
+    assert Run.open(tmp_path / "run").attempts() == []
+
+
+@pytest.mark.slow(one_in=4)
+def test_an_agent_that_dies_late_keeps_its_kernel(tmp_path: Path) -> None:
+    (attempt,) = make_attempts(tmp_path, "crash_late")
+    assert attempt.candidate.code == GOOD
+    assert attempt.tool_use
+    assert attempt.tool_use.ending.startswith("failed with exit code 7")
+
+
+def test_a_silent_agent_gives_no_code_and_no_credit(tmp_path: Path) -> None:
+    (attempt,) = make_attempts(tmp_path, "silent")
+    assert attempt.outcome.failure
+    assert attempt.outcome.failure.reason == "no_code"
+    assert (attempt.shown_items, attempt.reward) == ((), -1.0)
+    assert attempt.tool_use
+    assert attempt.tool_use.trials == ()
+    assert bank_values(tmp_path) == {}
+    assert attempt.usage.input_tokens is None, "an agent does not report its tokens"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"command": ""}, "set generator.command"),
+        ({"command": "true", "seconds": 0}, "seconds must be above 0"),
+        ({"command": "true", "cwd": "/nowhere"}, "folder /nowhere does not exist"),
+    ],
+)
+def test_wrong_settings_get_one_line(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_plugin("generator", "agent", backend="cpp", **settings)
+
+
+def wait_for_text(path: Path) -> str:
+    for _ in range(600):
+        if path.exists() and (text := path.read_text()):
+            return text
+        time.sleep(0.1)
+    raise AssertionError(f"nothing was written to {path}")
+
+
+def wait_until_gone(process: int) -> None:
+    for _ in range(100):
+        stat = Path(f"/proc/{process}/stat")
+        try:
+            if stat.read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+        except OSError:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"process {process} is still running")
