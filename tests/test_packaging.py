@@ -29,6 +29,6 @@ def test_versions_agree():
 def test_every_dependency_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     requirements = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
-    names = {one.split(">")[0].split("=")[0].strip().lower().replace("_", "-") for one in requirements}
+    names = {one.split(">")[0].split("=")[0].split("[")[0].strip().lower().replace("_", "-") for one in requirements}
     pinned_names = {line.split("==")[0].strip().lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()}
     assert names - pinned_names == set()

@@ -19,13 +19,15 @@ LOCK = threading.Lock()
 
 
 def shared_pool(workers: int | None = None, settings: Mapping[str, Any] | None = None) -> VerificationPool:
-    """Return the pool for this number of workers and these settings of the executor. A worker process starts when it is first needed."""
+    """Return the pool for this number of workers and these settings of the executor. The first worker
+    process starts with the pool, the others when they are needed."""
     executor = (settings or {}).get("executor")
     count = max(workers or 0, usable_cores())
     key = (os.getpid(), count, json.dumps(executor, sort_keys=True))
     with LOCK:
         if key not in POOLS:
             POOLS[key] = VerificationPool(count, {"executor": executor} if executor else None)
+            POOLS[key].warm_up()
         return POOLS[key]
 
 

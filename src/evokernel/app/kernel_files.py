@@ -14,6 +14,7 @@ from evokernel.core import plugins
 from evokernel.core.backend import Backend
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
+from evokernel.core.paths import write_files
 from evokernel.core.records import Candidate
 
 MAX_FILES, MAX_BYTES, MAX_VISITED = 64, 2 << 20, 10_000
@@ -155,3 +156,16 @@ def require_kernel_source(kernel: Candidate, backend: Backend | type[Backend]) -
         raise UserError(f"backend '{kernel.backend}' takes {expected}, not {listed}. Name such a file, or choose another --backend.")
     if not any(text.strip() for text in kernel.files.values()):
         raise UserError(f"{listed} is empty. Write a kernel into it; 'evokernel tasks show TASK' prints its entry point.")
+
+
+def write_kernel(kernel: Candidate, source: Path, out: Path) -> Path:
+    """Write the files of a kernel to a file, or to a folder if it was read from one."""
+    try:
+        if source.is_dir():
+            out.mkdir(parents=True, exist_ok=True)
+            write_files(out, kernel.files)
+        else:
+            out.write_text(next(iter(kernel.files.values())), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}. Choose another --out.") from error
+    return out

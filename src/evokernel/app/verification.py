@@ -13,14 +13,18 @@ from evokernel.app.factory import check_llm_review, load_sized_tasks, make_part,
 from evokernel.app.kernel_files import STDIN, detect_backend, list_kernels, read_candidate, require_kernel_source
 from evokernel.core.config import RunConfig
 from evokernel.core.environment import describe_hardware
-from evokernel.core.errors import UserError
+from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.protocols import Executor, GateListener, RemoteExecutor, ReportingExecutor
 from evokernel.core.records import Attempt, Candidate, Outcome, Stage, Task
 from evokernel.core.run import new_run_id
+from evokernel.core.tunables import read_tunables
 from evokernel.engine.attempt_maker import compute_reward
 from evokernel.engine.jobs import make_job
 from evokernel.engine.tuning import VerifiedKernel, verify_and_tune
 from evokernel.memory.distill import distill
+
+DEFAULT_TRIALS = 24
+"""Settings of a kernel's tunables that are tried if the user asks for tuning and names no number."""
 
 
 class VerificationRequest(NamedTuple):
@@ -91,6 +95,17 @@ def make_outside_attempt(run_id: str, task: Task, kernel: Candidate, outcome: Ou
         reward=compute_reward(Stage.DRAFT, outcome, None),
         finished_at=time.time(),
     )
+
+
+def enable_tuning(config: RunConfig, kernel: Candidate) -> RunConfig:
+    """The settings with trials. Raises UserError for a kernel without tunables."""
+    try:
+        if not read_tunables(kernel.files).tunables:
+            comment = "#" if all(name.endswith(".py") for name in kernel.files) else "//"
+            raise UserError(f"the kernel declares no tunables. Add a comment such as '{comment} tune: TILE = 64 | 128' to a constant.")
+    except CandidateError as error:
+        raise UserError(error.detail) from error
+    return config if config.tuning_trials else config.model_copy(update={"tuning_trials": DEFAULT_TRIALS})
 
 
 def verify_candidate(

@@ -18,6 +18,7 @@ from evokernel.core.plugins import find_plugin
 from evokernel.core.protocols import Executor, RemoteExecutor, ReportingExecutor
 from evokernel.core.records import Candidate, GateResult, Job, Outcome, Task
 from evokernel.engine.jobs import make_job
+from evokernel.executors.worker_pool import WorkerPool
 
 KernelSource = str | os.PathLike[str] | Mapping[str, str] | Candidate
 """A kernel: its source text, its file or folder, its files by name, or a candidate."""
@@ -58,6 +59,11 @@ class VerificationPool:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+    def warm_up(self) -> None:
+        """Start the worker that gets the next verification, while the caller still loads the task."""
+        if isinstance(self.executor, WorkerPool):
+            self.executor.start_worker()
 
     def close(self) -> None:
         """Stop the workers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from evokernel.core.config import RunConfig
     from evokernel.core.records import Candidate, GateResult, Job, Outcome
 
-DEFAULT_TRIALS = 24
-"""Settings that `--tune` tries unless `--set tuning_trials=N` says otherwise."""
+    VerifiedRequest = tuple[VerificationRequest, Candidate, Outcome]
+
 GATES = ("screen", "build", "check", "time")
 
 
@@ -84,39 +85,57 @@ def command(
     one kernel, a list for several. Exit codes: 0 all passed every gate, 1 one failed a gate, 2 error to fix,
     3 infrastructure failure.
     """
-    from evokernel.app.verification import plan_verifications, remember_outcomes
-    from evokernel.core.bank_uri import resolve_path
-    from evokernel.core.config import resolve_config
-    from evokernel.reports.outcome_report import outcome_record
+    from evokernel.app.kernel_files import write_kernel
+    from evokernel.app.verification import plan_verifications
     from evokernel.sandbox import layers
-
-    def settings_for(backend_name: str) -> RunConfig:
-        bank = resolve_path(memory) if memory else None
-        flags = {"workers": 1, "size": size, "memory": bank, "require_sandbox": require_sandbox or None}
-        return resolve_config(None, sets, base={"backend": {"name": backend_name}}, **flags)
 
     if out and not tune:
         raise UserError("--out writes the kernel with its best values: add --tune")
     if memory and not remember:
         raise UserError("--memory names the bank that keeps the outcomes: add --remember")
     with announce_wait("loading the task"):
-        requests = plan_verifications(files, spec, backend, settings_for)
+        requests = plan_verifications(files, spec, backend, partial(make_settings, sets, size, memory, require_sandbox))
     if out and len(requests) > 1:
         raise UserError(f"--out writes one kernel, but {len(requests)} are named. Tune one at a time.")
     if requests[0].config.require_sandbox:
         layers.require_all_layers()
-    results: list[tuple[VerificationRequest, Candidate, Outcome]] = []
+    results: list[VerifiedRequest] = []
     for request in requests:
-        kernel, outcome = verify_and_show(request, ("eager", *baselines), tune, as_json, shows_name=len(requests) > 1)
-        results.append((request, kernel, outcome))
-        if not as_json:
-            print_text(format_result(request, outcome) + (f"\n\n{format_opportunities(kernel, outcome)}" if shows_profile else ""))
-        if out and outcome.feasible:
-            print_text(f"wrote {write_kernel(kernel, request.path, out)}", err=True)
-        warn_missing_baselines(outcome, baselines)
+        results.append(verify_request(request, baselines, tune, as_json, shows_profile, shows_name=len(requests) > 1))
+        if out and results[-1][2].feasible:
+            print_text(f"wrote {write_kernel(results[-1][1], request.path, out)}", err=True)
+        warn_missing_baselines(results[-1][2], baselines)
+    return summarize_results(results, remember, as_json)
+
+
+def make_settings(sets: Sequence[str], size: str | None, memory: str | None, require_sandbox: bool, backend: str) -> RunConfig:
+    """The settings of the verifications for one backend."""
+    from evokernel.core.bank_uri import resolve_path
+    from evokernel.core.config import resolve_config
+
+    bank = resolve_path(memory) if memory else None
+    flags = {"workers": 1, "size": size, "memory": bank, "require_sandbox": require_sandbox or None}
+    return resolve_config(None, sets, base={"backend": {"name": backend}}, **flags)
+
+
+def verify_request(
+    request: VerificationRequest, baselines: Sequence[str], tune: bool, as_json: bool, shows_profile: bool, shows_name: bool
+) -> VerifiedRequest:
+    """Verify one kernel and print what came of it."""
+    kernel, outcome = verify_and_show(request, ("eager", *baselines), tune, as_json, shows_name)
+    if not as_json:
+        print_text(format_result(request, outcome) + (f"\n\n{format_opportunities(kernel, outcome)}" if shows_profile else ""))
+    return request, kernel, outcome
+
+
+def summarize_results(results: Sequence[VerifiedRequest], remember: bool, as_json: bool) -> int:
+    """Keep the outcomes if the user wants that, print the results of all kernels, and return the exit code."""
+    from evokernel.app.verification import remember_outcomes
+    from evokernel.reports.outcome_report import outcome_record
+
     if remember:
         count = remember_outcomes(results)
-        print_text(f"kept {format_count(count, 'item')} in the memory bank {requests[0].config.memory}", err=True)
+        print_text(f"kept {format_count(count, 'item')} in the memory bank {results[0][0].config.memory}", err=True)
     passed = sum(outcome.feasible for _, _, outcome in results)
     if as_json:
         records = [outcome_record(request.task, kernel, outcome) | {"file": str(request.path)} for request, kernel, outcome in results]
@@ -130,7 +149,7 @@ def verify_and_show(
     request: VerificationRequest, baselines: Sequence[str], tune: bool, as_json: bool, shows_name: bool
 ) -> tuple[Candidate, Outcome]:
     """Verify one kernel and print each gate as it passes, with a line on stderr whenever a gate takes long."""
-    from evokernel.app.verification import verify_candidate, verify_kernel
+    from evokernel.app.verification import enable_tuning, verify_candidate, verify_kernel
     from evokernel.reports.formatting import explain_tags
 
     task, kernel = request.task, request.kernel
@@ -138,7 +157,7 @@ def verify_and_show(
     display = GateDisplay(kernel, request.path.name, title, as_json)
     with display.heartbeat:
         if tune:
-            kernel, outcome = verify_kernel(with_tuning(request.config, kernel), task, kernel, baselines, on_gate=display.show_gate)
+            kernel, outcome = verify_kernel(enable_tuning(request.config, kernel), task, kernel, baselines, on_gate=display.show_gate)
         else:
             outcome = verify_candidate(request.config, task, kernel, baselines, on_gate=display.show_gate)
         display.show_rest(outcome)
@@ -199,35 +218,6 @@ def warn_missing_baselines(outcome: Outcome, baselines: Sequence[str]) -> None:
             f"{formatting.clock_label([outcome.clock])} timings",
             err=True,
         )
-
-
-def with_tuning(config: RunConfig, kernel: Candidate) -> RunConfig:
-    """The settings with trials; refuses a kernel without tunables."""
-    from evokernel.core.errors import CandidateError
-    from evokernel.core.tunables import read_tunables
-
-    try:
-        if not read_tunables(kernel.files).tunables:
-            comment = "#" if all(name.endswith(".py") for name in kernel.files) else "//"
-            raise UserError(f"the kernel declares no tunables. Add a comment such as '{comment} tune: TILE = 64 | 128' to a constant.")
-    except CandidateError as error:
-        raise UserError(error.detail) from error
-    return config if config.tuning_trials else config.model_copy(update={"tuning_trials": DEFAULT_TRIALS})
-
-
-def write_kernel(kernel: Candidate, source: Path, out: Path) -> Path:
-    """Write the files of a kernel to a file, or to a folder if it was read from one."""
-    from evokernel.core.paths import write_files
-
-    try:
-        if source.is_dir():
-            out.mkdir(parents=True, exist_ok=True)
-            write_files(out, kernel.files)
-        else:
-            out.write_text(next(iter(kernel.files.values())), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror}. Choose another --out.") from error
-    return out
 
 
 def format_gate(gate: GateResult) -> list[str]:

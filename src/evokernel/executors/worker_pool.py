@@ -238,6 +238,16 @@ class WorkerPool:
     def submit(self, job: Job) -> Future[Outcome]:
         return self.pool.submit(self.verify, job)
 
+    def start_worker(self) -> None:
+        """Start the worker that gets the next job, so that it is ready when the job comes."""
+        with suppress(queue.Empty):
+            worker = self.idle_workers.get_nowait()
+            try:
+                if worker.is_persistent and worker.process is None:
+                    worker.process = worker.start()
+            finally:
+                self.idle_workers.put(worker)
+
     def verify(self, job: Job) -> Outcome:
         """Verify a job in the next idle worker."""
         worker = self.idle_workers.get()

@@ -1,7 +1,7 @@
 """Replaces calls of a PyTorch model by a run's exported operators, in this process: only verified kernels that are faster.
 
-A kernel replaces a call if its task consists of that one torch call, with the same shapes, dtypes and other arguments: this call was timed.
-All other calls stay torch's.
+A kernel replaces a call if its task consists of one torch call that means the same, with the same shapes, dtypes and other arguments: that
+call was timed. All other calls stay torch's.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_leaves, tree_unflatten
 
 from evokernel.core.errors import UserError
 from evokernel.core.paths import cache_folder
@@ -30,10 +30,11 @@ from evokernel.reports import metrics
 from evokernel.reports.delivery import compare_speed
 from evokernel.reports.export import export_kernels, find_wrapper, prepare_export
 from evokernel.reports.metrics import TaskResult
-from evokernel.torch_models.calls import Function, OuterCallMode, TorchCall, canonical_call, documented_name
+from evokernel.torch_models.call_meaning import CallMeaning, describe_meaning, short_name, shorten
+from evokernel.torch_models.calls import Function, OuterCallMode, TorchCall, canonical_call
 from evokernel.torch_models.kernel_substitution import NOT_CALLED, NOT_SINGLE_CALL, call_error
 from evokernel.torch_models.replacement import Replacement
-from evokernel.torch_models.single_call import SingleCall, find_single_call
+from evokernel.torch_models.single_call import find_single_call
 
 NO_KERNEL = "no kernel for it passed every gate"
 NEEDS_GRADIENTS = "gradients are needed: call the model under torch.no_grad()"
@@ -43,7 +44,10 @@ SAME_CALL = "an earlier task is the same call"
 class ReadyOperator(NamedTuple):
     """An operator that can replace calls."""
 
-    match: SingleCall
+    tensor_order: tuple[int, ...]
+    """For every tensor argument of the operator, the index of the call's tensor."""
+    aliases: tuple[tuple[int, int], ...]
+    """Pairs of indices of the call's tensors that must be the same tensor."""
     operator: Any
     """The `TorchOperator` of the exported package."""
     numbers: tuple[float, ...]
@@ -51,7 +55,7 @@ class ReadyOperator(NamedTuple):
 
     def find_obstacle(self, call: TorchCall) -> str:
         """Return why torch must compute a call of the same key; an empty text if the operator can."""
-        if not self.match.matches(call):
+        if not all(call.tensors[one] is call.tensors[other] for one, other in self.aliases):
             return "the task has one tensor in two places of the call"
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in call.tensors):
             return NEEDS_GRADIENTS
@@ -59,35 +63,56 @@ class ReadyOperator(NamedTuple):
         others = {tensor.device.type for tensor in call.tensors} - {device}
         return f"a tensor is on {others.pop()}, the kernel takes {device} tensors" if others else ""
 
-    def compute(self, call: TorchCall) -> Any:
+    def compute(self, call: TorchCall, form: TreeSpec) -> Any:
         """Compute a call with the operator; an in-place call writes into its tensor."""
-        outputs = self.operator.call(*(call.tensors[index] for index in self.match.tensor_order), *self.numbers)
+        outputs = self.operator.call(*(call.tensors[index] for index in self.tensor_order), *self.numbers)
         if call.target is not None:
             return call.tensors[call.target].copy_(outputs)
-        return tree_unflatten([outputs] if isinstance(outputs, torch.Tensor) else list(outputs), self.match.result_form)
+        return tree_unflatten([outputs] if isinstance(outputs, torch.Tensor) else list(outputs), form)
+
+
+class OperatorTable:
+    """The operators of a model by what they compute, and which calls were found to mean the same."""
+
+    def __init__(self) -> None:
+        self.by_meaning: dict[CallMeaning, ReadyOperator] = {}
+        self.by_key: dict[str, tuple[ReadyOperator, TreeSpec] | None] = {}
+        self.names: set[str] = set()
+
+    def add(self, meaning: CallMeaning, name: str, operator: ReadyOperator) -> bool:
+        """Add an operator for the calls that mean this; return False if there is one already."""
+        self.names.add(shorten(name))
+        return self.by_meaning.setdefault(meaning, operator) is operator
+
+    def find(self, call: TorchCall) -> tuple[ReadyOperator, TreeSpec] | None:
+        """Return the operator for a call and the structure of the call's result; None if no operator computes it."""
+        if call.key not in self.by_key:
+            described = describe_meaning(call)
+            operator = self.by_meaning.get(described[0]) if described else None
+            self.by_key[call.key] = (operator, described[1]) if operator and described else None
+        return self.by_key[call.key]
 
 
 class OperatorMode(OuterCallMode):
     """A torch function mode in which operators compute the calls that they are for."""
 
-    def __init__(self, operators: Mapping[str, ReadyOperator]) -> None:
+    def __init__(self, table: OperatorTable) -> None:
         super().__init__()
-        self.operators = operators
-        self.names = {key.partition("(")[0] for key in operators}
+        self.table = table
 
     def handle_call(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = documented_name(func)
-        if name is None or name.removesuffix("_") not in self.names:
+        if short_name(func) not in self.table.names:
             return func(*args, **kwargs)
         call = canonical_call(func, args, kwargs)
-        ready = self.operators.get(call.key) if call else None
+        ready = self.table.find(call) if call else None
         if call is None or ready is None:
             return func(*args, **kwargs)
-        if obstacle := ready.find_obstacle(call):
-            ready.replacement.torch_calls[obstacle] += 1
+        operator, form = ready
+        if obstacle := operator.find_obstacle(call):
+            operator.replacement.torch_calls[obstacle] += 1
             return func(*args, **kwargs)
-        result = ready.compute(call)
-        ready.replacement.replaced_calls += 1
+        result = operator.compute(call, form)
+        operator.replacement.replaced_calls += 1
         return result
 
 
@@ -100,26 +125,22 @@ class ReplacedModel(NamedTuple):
 
 def replace_calls(model: torch.nn.Module, run: Run) -> ReplacedModel:
     """Return a copy of the model that shares all parameters and submodules with it, and whose calls use the run's faster kernels."""
-    operators: dict[str, ReadyOperator] = {}
-    results: list[Replacement] = []
-    loader = OperatorLoader(run)
+    table, results, loader = OperatorTable(), [], OperatorLoader(run)
     for result in metrics.collect_results(run, run.attempts()):
         replacement = Replacement(result.task.id)
         results.append(replacement)
-        ready = loader.prepare(result, replacement)
-        if ready and operators.setdefault(ready.match.key, ready) is not ready:
-            replacement.operator, replacement.reason = "", SAME_CALL
-    return ReplacedModel(with_operators(model, operators) if operators else model, results)
+        loader.prepare(result, replacement, table)
+    return ReplacedModel(with_operators(model, table) if table.by_meaning else model, results)
 
 
-def with_operators(model: torch.nn.Module, operators: Mapping[str, ReadyOperator]) -> torch.nn.Module:
+def with_operators(model: torch.nn.Module, table: OperatorTable) -> torch.nn.Module:
     """Return a shallow copy of the model whose forward pass runs under the mode; the model itself does not change."""
     clone = copy.copy(model)
     own_forward = model.__dict__.get("forward")
     forward: Callable[..., Any] = own_forward or MethodType(type(model).forward, clone)
 
     def forward_with_operators(*args: Any, **kwargs: Any) -> Any:
-        with OperatorMode(operators):
+        with OperatorMode(table):
             return forward(*args, **kwargs)
 
     clone.forward = forward_with_operators
@@ -133,30 +154,32 @@ class OperatorLoader:
         self.run = run
         self.package: ModuleType | None = None
 
-    def prepare(self, result: TaskResult, replacement: Replacement) -> ReadyOperator | None:
-        """Return the operator for a task; None with the reason in `replacement` if there is none."""
-        if result.best is None:
-            replacement.reason = NO_KERNEL
-            return None
+    def prepare(self, result: TaskResult, replacement: Replacement, table: OperatorTable) -> None:
+        """Add the operator of a task to the table; without one, the reason is in `replacement`."""
         comparison = compare_speed(result.best_outcome)
-        replacement.speed = comparison.describe()
+        replacement.speed = comparison.describe() if result.best else ""
         if not comparison.is_faster:
-            replacement.reason = f"not faster: {comparison.describe()}"
-            return None
+            replacement.reason = f"not faster: {comparison.describe()}" if result.best else NO_KERNEL
+            return
         reference = Reference(result.task.source, result.task.id)
         sample = reference.sample(0)
         match = find_single_call(reference, sample)
-        if match is None:
+        described = describe_meaning(match.call) if match else None
+        if match is None or described is None:
             replacement.reason = NOT_SINGLE_CALL
-            return None
+            return
         operator = self.load(prepare_export(result).name)
         try:
             operator.kernel.prepare()
         except RuntimeError as error:
             replacement.reason = f"the kernel cannot be built here: {error}"
-            return None
-        replacement.operator = operator.label
-        return ReadyOperator(match, operator, tuple(scalar.value for scalar in sample.scalars), replacement)
+            return
+        numbers = tuple(scalar.value for scalar in sample.scalars)
+        ready = ReadyOperator(match.tensor_order, match.aliases, operator, numbers, replacement)
+        if table.add(described[0], match.call.name, ready):
+            replacement.operator = operator.label
+        else:
+            replacement.reason = SAME_CALL
 
     def load(self, name: str) -> Any:
         """Return the operator of this name. Raises UserError if the backend's kernels cannot be called from PyTorch."""

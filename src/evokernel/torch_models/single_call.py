@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves
+from torch.utils._pytree import tree_leaves
 
 from evokernel.reference.module import Reference, Sample
 from evokernel.torch_models.calls import Function, OuterCallMode, TorchCall, canonical_call, computes_new_tensor
@@ -20,8 +20,8 @@ class SingleCall(NamedTuple):
     """For every tensor argument of the kernel, the index of the call's tensor."""
     aliases: tuple[tuple[int, int], ...]
     """Pairs of indices of the call's tensors that are the same tensor."""
-    result_form: TreeSpec
-    """Structure of the call's result, whose leaves are the kernel's outputs."""
+    call: TorchCall
+    """The call in the task, with the task's own tensors."""
 
     def matches(self, call: TorchCall) -> bool:
         """Return whether a kernel can replace this call, which has the same key."""
@@ -33,13 +33,13 @@ class CallCollector(OuterCallMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[tuple[TorchCall, list[Any], TreeSpec]] = []
+        self.calls: list[tuple[TorchCall, list[Any]]] = []
 
     def handle_call(self, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = canonical_call(func, args, kwargs)
         result = func(*args, **kwargs)
         if call and computes_new_tensor(call, result):
-            self.calls.append((call, *tree_flatten(result)))
+            self.calls.append((call, tree_leaves(result)))
         return result
 
 
@@ -51,7 +51,7 @@ def find_single_call(reference: Reference, sample: Sample) -> SingleCall | None:
         result = sample.module(*sample.args)
     if len(collector.calls) != 1:
         return None
-    ((call, outputs, form),) = collector.calls
+    ((call, outputs),) = collector.calls
     kernel_tensors = [tensor for _, tensor in sample.inputs + sample.params]
     positions = [[index for index, tensor in enumerate(call.tensors) if tensor is one] for one in kernel_tensors]
     task_outputs = tree_leaves(result)
@@ -59,4 +59,4 @@ def find_single_call(reference: Reference, sample: Sample) -> SingleCall | None:
     if not returns_all or not all(positions) or {index for indices in positions for index in indices} != set(range(len(call.tensors))):
         return None
     aliases = tuple((indices[0], other) for indices in positions for other in indices[1:])
-    return SingleCall(call.key, tuple(indices[0] for indices in positions), aliases, form)
+    return SingleCall(call.key, tuple(indices[0] for indices in positions), aliases, call)
