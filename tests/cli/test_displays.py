@@ -92,6 +92,13 @@ def test_pending_result_is_shown_as_done_and_counts_for_the_estimate() -> None:
     assert "waiting" in next(line for line in render_display(progress, 24).splitlines() if line.startswith("softmax"))
 
 
+def test_lines_of_a_long_wait_become_rarer() -> None:
+    lines: list[str] = []
+    with Heartbeat(lambda: "waiting", lines.append, quiet_s=0.05):
+        time.sleep(1.0)
+    assert 2 <= len(lines) <= 8, "twenty would fill a log"
+
+
 def test_quiet_command_prints_what_it_does() -> None:
     lines: list[str] = []
     with Heartbeat(lambda: "waiting", lines.append, quiet_s=0.05):

@@ -219,6 +219,25 @@ def test_strided_loads_pool_images_wider_than_a_register(bench, tmp_path, body):
     assert bench.find_failure(task, render_code(task, "algorithm=strided images=2 semantics=parallel"), "bench") == ""
 
 
+@pytest.mark.parametrize(("axis", "line"), [(0, "algorithm=chunks lanes=128 chunk=64"), (1, "algorithm=chunks rows=8 chunk=128")])
+def test_running_sums_come_in_chunks_of_the_grid(bench, tmp_path, axis, line):
+    text = HEAD + FORWARD.format(names="x", body=f"torch.cumsum(x, {axis})") + TAIL.format(inputs="torch.randn(7 * A, 9 * B)")
+    (tmp_path / "task.py").write_text(text)
+    task = load_tasks(str(tmp_path / "task.py"))[0]
+    assert bench.find_failure(task, render_code(task, f"{line} mask=iota semantics=parallel precision=thirds"), "bench") == ""
+
+
+def test_large_tensors_choose_algorithms_that_need_only_parts_of_them():
+    names = ("average_pool1d", "average_pool2d", "max_pool3d", "cumsum_first", "cumsum_reverse")
+    tasks = load_tasks(",".join(f"level1/{name}" for name in names), "full")
+    notes = [TemplateSearch("pallas").write(State(task=task), Context(stage=Stage.DRAFT)).candidate.notes for task in tasks]
+    chosen = dict(zip(names, (note.partition("algorithm=")[2].split()[0] for note in notes), strict=True))
+    assert chosen == {
+        "average_pool1d": "shifts", "average_pool2d": "strided", "max_pool3d": "stacked", "cumsum_first": "chunks",
+        "cumsum_reverse": "chunks",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "line", ["turn=yes sums=inside edge=mask semantics=arbitrary", "turn=no rows=64 sums=outside edge=pad pick=product"]
 )

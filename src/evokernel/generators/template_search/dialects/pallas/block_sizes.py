@@ -33,6 +33,10 @@ TABLE_BYTES = 32 << 20
 """Largest table of a gather that VMEM holds."""
 PATCHES_BYTES = 8 << 20
 """Largest patches of an image that one step of a convolution collects."""
+IMAGES_BYTES = 24 << 20
+"""Largest block of images that a pooling reads in one step."""
+LONG_SCAN, SCAN_CHUNK = 8192, 512
+"""Axes of a running sum above this length come in chunks of this length."""
 STEPS = 4
 """Grid steps that overlap copies with work."""
 
@@ -234,12 +238,24 @@ def fit_span(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> 
 
 
 def fit_pool_algorithm(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Images as they are stored, if several of them fit into VMEM."""
-    return "strided" if "strided" in options and matrix_bytes(pattern.tensors[0].shape[-2:]) <= 2 * BLOCK_BYTES else "lanes"
+    """Images as they are stored, if several of them fit into VMEM, or one that is too large for a lane; a lane for each, if these fit;
+    contiguous rows; or elements that were stacked before, which need only parts of an image."""
+    (main,), image = pattern.main_nodes, pattern.tensors[0].shape
+    image = image[-(len(main.nums) // 4) :]
+    image_bytes, is_planar = matrix_bytes(image[-2:]), "strided" in options
+    if is_planar and image_bytes <= 2 * BLOCK_BYTES:
+        return "strided"
+    if LANES * extent_of(image) * FLOAT_BYTES <= IMAGES_BYTES:
+        return "lanes"
+    if is_planar and image_bytes <= IMAGES_BYTES:
+        return "strided"
+    return "shifts" if SUBLANES * extent_of(image) * FLOAT_BYTES <= IMAGES_BYTES else "stacked"
 
 
 def fit_pool_images(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Images of a block of half a mebibyte: the padded copy of a block needs VMEM, too."""
+    """Images of a block of half a mebibyte: the padded copy of a block needs VMEM, too. Flat images fill all sublanes."""
+    if choice["algorithm"] == "shifts":
+        return largest_option(options, SUBLANES)
     shape = pattern.tensors[0].shape
     return largest_option(options, min(BLOCK_BYTES / 2 / matrix_bytes(shape[-2:]), extent_of(shape[:-2]) / STEPS))
 
@@ -261,10 +277,22 @@ def fit_gather_rows(pattern: KernelPattern, options: Sequence[str], choice: Choi
     return largest_option(options, min(BLOCK_BYTES / 2 / padded_bytes(extent_of(table.shape[1:])), extent_of(index.shape) / STEPS))
 
 
+def fit_scan_algorithm(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Chunks in grid steps if the axis is too long for a block; the compiler takes minutes for hundreds of parts in one step."""
+    (main,) = pattern.main_nodes
+    return "chunks" if "chunks" in options and main.shape[main.dims[0]].value > LONG_SCAN else ""
+
+
 def fit_scan_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
     """Half of the rows: the chunks of a row depend on each other, so that several rows hide the latency of products."""
     rows, cols = row_sizes(pattern)
+    cols = SCAN_CHUNK if choice["algorithm"] == "chunks" else cols
     return largest_option(options, max(SUBLANES, min(BLOCK_BYTES / padded_bytes(cols), rows / 2)))
+
+
+def fit_scan_chunk(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Long chunks if each is a grid step."""
+    return largest_option(options, SCAN_CHUNK) if choice["algorithm"] == "chunks" else ""
 
 
 def fit_turn(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
@@ -335,7 +363,7 @@ def prefers_fused(pattern: KernelPattern) -> bool:
 
 RULES = {
     **{(family, "rows"): fit_rows for family in ("map", "row", "reduce", "argreduce", "crossentropy")},
-    ("scan", "rows"): fit_scan_rows,
+    ("scan", "algorithm"): fit_scan_algorithm, ("scan", "rows"): fit_scan_rows, ("scan", "chunk"): fit_scan_chunk,
     ("map", "cols"): fit_map_cols,
     ("reduce", "algorithm"): fit_reduction, ("row", "algorithm"): fit_reduction,
     ("reduce", "view"): fit_view, ("row", "view"): fit_view, ("reduce", "lanes"): fit_nest_lanes, ("row", "lanes"): fit_nest_lanes,
