@@ -22,9 +22,11 @@ from evokernel.mcp_server.results import ToolResult, render_error, render_result
 
 try:  # version 2 of the SDK renamed the class
     from mcp.server.mcpserver import MCPServer  # type: ignore[import-not-found,unused-ignore]
+    from mcp.server.mcpserver.exceptions import ToolError  # type: ignore[import-not-found,unused-ignore]
     from mcp.server.mcpserver.tools import Tool  # type: ignore[import-not-found,unused-ignore]
 except ImportError:
     from mcp.server.fastmcp import FastMCP as MCPServer
+    from mcp.server.fastmcp.exceptions import ToolError
     from mcp.server.fastmcp.tools import Tool
 
 if TYPE_CHECKING:
@@ -138,7 +140,7 @@ class ToolServer(MCPServer):  # type: ignore[misc,unused-ignore]
             return refuse_arguments(name, self.arguments[name], f"has no argument {', '.join(map(repr, unknown))}")
         try:
             return await super().call_tool(name, arguments, *more, **options)
-        except Exception as error:
+        except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
             mistakes = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.__cause__.errors()]
