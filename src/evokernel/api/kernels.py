@@ -72,7 +72,7 @@ class Kernel(TableView):
         faster.
 
         Args:
-            folder: Where to write. An earlier export in the same folder is replaced.
+            folder: Where to write. A package that is already there gains the kernels; earlier ones of the same tasks are replaced.
             package: Name of the Python package and of the operator's namespace; `evokernel_BACKEND` by default.
 
         Returns:

@@ -134,7 +134,7 @@ class Run(TableView):
         """Write the best kernels as an installable Python package of PyTorch operators, as `evokernel export` does.
 
         Args:
-            folder: Where to write. An earlier export in the same folder is replaced.
+            folder: Where to write. A package that is already there gains the kernels; earlier ones of the same tasks are replaced.
             task: Export only this task: its id, its name, or a pattern.
             all_kernels: Export kernels too that are not faster than their best baseline; names mark them.
             package: Name of the Python package and of the operators' namespace; `evokernel_BACKEND` by default.

@@ -92,6 +92,7 @@ def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
     tasks = load_sized_tasks(config, config.tasks)
     config = config.model_copy(update={"id": config.id or new_run_id([config.plugin_name("backend"), config.plugin_name("generator")])})
     folder = folder or Path("runs") / config.id
+    Run.check_new_folder(folder)  # before the bank, which is created if it does not exist
     environment = {"versions": versions, "hardware": describe_hardware()}
     parts |= make_parts(config)
     start_kernels = read_start_kernels(config, tasks)

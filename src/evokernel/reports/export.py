@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import json
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -22,6 +21,7 @@ from evokernel.core.records import Attempt, Candidate, Outcome, Settings, Task
 from evokernel.core.run import Run
 from evokernel.reports import formatting, metrics
 from evokernel.reports.delivery import Speed, SpeedComparison, compare_speed
+from evokernel.reports.earlier_export import EarlierKernel, keep_other_kernels
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.operator_spec import make_operator_spec
 
@@ -64,6 +64,8 @@ class ExportResult(NamedTuple):
     has_wrapper: bool
     """Whether kernels of this backend can be called from PyTorch."""
     clocks: list[str]
+    kept: list[EarlierKernel]
+    """Kernels of other tasks that an earlier export wrote into the same package, and that stay in it."""
 
     def describe_omitted(self) -> str:
         """One line that names the kernels which were left out and why; empty if none was."""
@@ -92,7 +94,8 @@ def export_kernels(
 ) -> ExportResult:
     """Write the best kernel of each task that is faster than its best baseline, or of all solved tasks with `export_all`.
 
-    `only` selects tasks by id, name or pattern. `package` is the name of the Python package and of the operators' namespace.
+    `only` selects tasks by id, name or pattern. `package` is the name of the Python package and of the operators' namespace. Kernels that
+    an earlier export wrote into the same package are replaced if their tasks are exported again; those of other tasks stay.
     """
     results = select_tasks(metrics.collect_results(run, attempts), only)
     backend = run.config.plugin_name("backend")
@@ -106,24 +109,18 @@ def export_kernels(
     if not selected:
         raise UserError(explain_empty_export(run, omitted))
     parent = out / package if wrap else out
-    remove_earlier_kernels(parent)
+    replaced = {result.task.id for result in results} | {one.name for one in selected}
+    kept = keep_other_kernels(parent, lambda earlier: bool({earlier.task, earlier.name} & replaced))
     kernels = []
     for one in selected:
         write_files(parent / one.name, kernel_files(run, one, package, wrap))
         operator = f"torch.ops.{package}.{one.name}" if wrap else ""
         kernels.append(ExportedKernel(one.result.task.id, one.best.id, parent / one.name, operator, one.outcome.latency_us, one.comparison))
-    export = ExportResult(out, package, kernels, omitted, unsolved, wrap is not None, clocks)
+    export = ExportResult(out, package, kernels, omitted, unsolved, wrap is not None, clocks, kept)
     if wrap:
         write_package(run, export, selected)
     write_files(out, {"README.md": render_readme(run, export, selected)})
     return export
-
-
-def remove_earlier_kernels(folder: Path) -> None:
-    """Remove the kernels of an earlier export into the same folder, which the new export may leave out."""
-    for provenance in folder.glob("*/provenance.json"):
-        if (provenance.parent / "reference.py").is_file():
-            shutil.rmtree(provenance.parent)
 
 
 def check_package_name(name: str) -> str:
@@ -205,8 +202,9 @@ def kernel_files(run: Run, export: KernelExport, package: str, wrap: Wrap | None
 
 def write_package(run: Run, export: ExportResult, selected: Sequence[KernelExport]) -> None:
     """Write the files that make the kernels one installable package."""
-    backend, names = run.config.plugin_name("backend"), sorted(one.name for one in selected)
-    values = {"config": run.config, "package": export.package, "names": names}
+    backend, names = run.config.plugin_name("backend"), sorted(one.name for one in [*selected, *export.kept])
+    values = {"runs": list_runs(run, export), "package": export.package, "names": names}
+    backends = dict.fromkeys([backend, *(one.backend for one in export.kept)])
     write_files(
         export.folder / export.package,
         {"__init__.py": render_template("export_package_init.py.j2", **values), RUNTIME.name: RUNTIME.read_text(encoding="utf-8")},
@@ -214,8 +212,8 @@ def write_package(run: Run, export: ExportResult, selected: Sequence[KernelExpor
     pyproject = render_template(
         "export_pyproject.toml.j2",
         package=export.package,
-        description=f"Kernels of backend {backend} as PyTorch operators, exported by EvoKernel",
-        dependencies=find_dependencies(backend),
+        description=f"Kernels of backend {', '.join(backends)} as PyTorch operators, exported by EvoKernel",
+        dependencies=list(dict.fromkeys(one for name in backends for one in find_dependencies(name))),
         packages=[export.package, *(f"{export.package}.{name}" for name in names)],
     )
     write_files(export.folder, {"pyproject.toml": pyproject})
@@ -267,21 +265,13 @@ def build_provenance(run: Run, export: KernelExport) -> dict[str, Any]:
 
 def render_readme(run: Run, export: ExportResult, selected: Sequence[KernelExport]) -> str:
     """Return the README of an export: a table of its kernels and how to use them."""
-    rows = [
-        {
-            "folder": f"{export.package}/{one.name}" if export.has_wrapper else one.name,
-            "name": one.name,
-            "task": one.result.task.id,
-            "latency": formatting.format_latency(one.outcome.latency_us),
-            "baseline": formatting.format_latency(one.comparison.baseline_us),
-            "speed": one.comparison.describe(),
-            "is_faster": one.comparison.is_faster,
-        }
-        for one in selected
-    ]
+    rows = [readme_row(export, one.name, one.result.task.id, one.outcome.latency_us, one.comparison) for one in selected]
+    rows += [readme_row(export, one.name, one.task, one.latency_us, one.comparison) for one in export.kept]
     return render_template(
         "export.md.j2",
+        runs=list_runs(run, export),
         config=run.config,
+        kept=[one.name for one in export.kept],
         backend=run.config.plugin_name("backend"),
         package=export.package,
         rows=rows,
@@ -291,6 +281,25 @@ def render_readme(run: Run, export: ExportResult, selected: Sequence[KernelExpor
         clock=formatting.clock_label(export.clocks),
         environment=run.environment_summary(),
     )
+
+
+def readme_row(export: ExportResult, name: str, task: str, latency_us: float | None, comparison: SpeedComparison) -> dict[str, Any]:
+    """Return one kernel's row in the table of the README."""
+    return {
+        "folder": f"{export.package}/{name}" if export.has_wrapper else name,
+        "name": name,
+        "task": task,
+        "latency": formatting.format_latency(latency_us),
+        "baseline": formatting.format_latency(comparison.baseline_us),
+        "speed": comparison.describe(),
+        "is_faster": comparison.is_faster,
+    }
+
+
+def list_runs(run: Run, export: ExportResult) -> str:
+    """`run a`, or `runs a, b` if kernels of another run stay in the package."""
+    ids = list(dict.fromkeys([run.config.id, *(one.run for one in export.kept)]))
+    return f"run{'s' * (len(ids) > 1)} {', '.join(ids)}"
 
 
 def render_template(file: str, **values: Any) -> str:
