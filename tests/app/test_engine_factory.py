@@ -36,7 +36,7 @@ def test_unusable_bank_leaves_no_run_folder(tmp_path):
 
 def test_refused_run_folder_leaves_no_bank(tmp_path):
     factory.create_engine(cpp("memory=other.db"), tmp_path / "a").close()
-    with pytest.raises(UserError, match="already contains a run. Resume it"):
+    with pytest.raises(UserError, match=r"already contains a run\. Resume it"):
         factory.create_engine(cpp(), tmp_path / "a")
     assert not (tmp_path / "evokernel-memory.db").exists()
 

@@ -120,7 +120,7 @@ def resume_engine(folder: Path, overrides: Sequence[str] = (), **flags: Any) -> 
     config = resolve_config(None, overrides, base=run.config.model_dump(mode="json"), **flags)
     for setting in ("id", "tasks", "size", "start", "fresh", "memory_read_only", "memory", "backend", "schedule"):
         if getattr(config, setting) != getattr(run.config, setting):
-            raise UserError(f"setting '{setting}' cannot change when a run is resumed. Start a new run with 'evokernel run'.")
+            raise UserError(f"setting '{setting}' cannot change when a run is resumed. Start a new run.")
     parts = {"executor": make_part(config, "executor")}
     environment = {"versions": verifier_toolchain(config, parts["executor"]), "hardware": describe_hardware()}
     check_llm_review(config)

@@ -158,7 +158,7 @@ def require_kernel_source(kernel: Candidate, backend: Backend | type[Backend]) -
     listed = ", ".join(islice(kernel.files, 5)) + (", ..." if len(kernel.files) > 5 else "")
     if not any(Path(name).suffix in (Path(file).suffix, *other_suffixes) for name in kernel.files):
         expected = f"{file} (or {', '.join(other_suffixes)})" if other_suffixes else file
-        raise UserError(f"backend '{kernel.backend}' takes {expected}, not {listed}. Name such a file, or choose another --backend.")
+        raise UserError(f"backend '{kernel.backend}' takes {expected}, not {listed}. Name such a file, or choose another backend.")
     if not any(text.strip() for text in kernel.files.values()):
         raise UserError(f"{listed} is empty. Write a kernel into it; 'evokernel tasks show TASK' prints its entry point.")
 

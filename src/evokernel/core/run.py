@@ -45,7 +45,7 @@ class Run:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"cannot create the run folder {folder}: {error.strerror}. Choose another one with --out.") from error
+            raise UserError(f"cannot create the run folder {folder}: {error.strerror}. Choose another one.") from error
         paths.write_text(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
         run.save_config(config)
         return run

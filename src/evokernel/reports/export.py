@@ -70,7 +70,11 @@ class ExportResult(NamedTuple):
     def describe_omitted(self) -> str:
         """One line that names the kernels which were left out and why; empty if none was."""
         reasons = list_reasons(self.omitted)
-        return f"Left out, not faster than the best baseline: {reasons}. Export them with --all." if reasons else ""
+        return (
+            f"Left out, not faster than the best baseline: {reasons}. Export them with --all (in Python: all_kernels=True)."
+            if reasons
+            else ""
+        )
 
 
 class KernelExport(NamedTuple):
@@ -146,7 +150,7 @@ def explain_empty_export(run: Run, omitted: Sequence[OmittedKernel]) -> str:
         return f"nothing to export: no kernel of {run.folder} passed all gates. Give it more attempts: {more_attempts}"
     return (
         f"nothing to export: no correct kernel is faster than its best baseline: {list_reasons(omitted)}. "
-        f"Export them with --all, or give the run more attempts: {more_attempts}"
+        f"Export them with --all (in Python: all_kernels=True), or give the run more attempts: {more_attempts}"
     )
 
 
@@ -159,10 +163,11 @@ def select_tasks(results: list[TaskResult], only: str) -> list[TaskResult]:
     """Return the results of the tasks that match the pattern `only`; all of them if it is empty."""
     if not only:
         return results
-    names = [result.task.id for result in results]
-    matches = [one for one in results if any(fnmatchcase(name, only) for name in (one.task.id, one.task.id.rpartition("/")[2]))]
+    ids = [result.task.id for result in results]
+    names = [one.rpartition("/")[2] for one in ids]
+    matches = [one for one, *labels in zip(results, ids, names) if any(fnmatchcase(label, only) for label in labels)]
     if not matches:
-        raise UserError(f"this run has no task '{only}'{did_you_mean(only, names)}. It has: {', '.join(names)}.")
+        raise UserError(f"this run has no task '{only}'{did_you_mean(only, [*ids, *names])}. It has: {', '.join(ids)}.")
     return matches
 
 
@@ -202,7 +207,7 @@ def kernel_files(run: Run, export: KernelExport, package: str, wrap: Wrap | None
 
 def write_package(run: Run, export: ExportResult, selected: Sequence[KernelExport]) -> None:
     """Write the files that make the kernels one installable package."""
-    backend, names = run.config.plugin_name("backend"), sorted(one.name for one in [*selected, *export.kept])
+    backend, names = run.config.plugin_name("backend"), sorted([*(one.name for one in selected), *(one.name for one in export.kept)])
     values = {"runs": list_runs(run, export), "package": export.package, "names": names}
     backends = dict.fromkeys([backend, *(one.backend for one in export.kept)])
     write_files(
@@ -317,5 +322,5 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot create {folder}: {error.strerror}. Choose another folder with --out.") from error
+        raise UserError(f"cannot create {folder}: {error.strerror}. Choose another folder.") from error
     paths.write_files(folder, files)
