@@ -187,7 +187,7 @@ def check_kernels(plan: CheckPlan, kernels: Sequence[KernelFile], limit: float, 
         for kernel, job in zip(kernels, planned):
             recorded = plan.recorded_kernel(kernel)
             incumbent = recorded.candidate if recorded and recorded.candidate.id != kernel.candidate.id else None
-            measure = partial(submit_measurement, pool, job, incumbent)
+            measure: Measure = partial(submit_measurement, pool, job, incumbent)
             is_revoked = kernel.candidate.id in plan.revoked_candidates
             submitted.append((kernel, recorded, measure, None if is_revoked else measure(1)))
         for kernel, recorded, measure, future in submitted:
