@@ -7,19 +7,24 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from click.testing import CliRunner
+from mcp.shared.memory import create_connected_server_and_client_session
 from mcp_clients import GOOD, PROGRAM, TASK_FILE, WRONG, Client, http_server, stdio_server
+from repository import ROOT
 
+import evokernel
 from evokernel.app.verification_pool import VerificationPool
 from evokernel.cli.mcp import command
+from evokernel.cli.memory import command as memory_command
 from evokernel.core.agent_tools import BudgetExceeded, CallBudget
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import MemoryItem
 from evokernel.mcp_server.local_session import LocalSession
-from evokernel.mcp_server.server import call_tool
+from evokernel.mcp_server.server import build_server, call_tool
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import QUARANTINED_REASONS
 
@@ -167,6 +172,91 @@ def test_memory_of_a_bank_without_revoked_code(tmp_path: Path) -> None:
     asyncio.run(drive())
 
 
+def make_empty_bank(path: Path) -> None:
+    with Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run="run"):
+        pass
+
+
+def test_an_empty_bank_is_like_none_for_agents_and_said_to_be_empty_on_the_command_line(tmp_path: Path) -> None:
+    make_empty_bank(tmp_path / "bank.db")
+    with VerificationPool(1, {"clock": "synthetic"}) as pool:
+        sessions = [LocalSession(pool, CallBudget(), backend="cpp", memory=tmp_path / name) for name in ("bank.db", "none.db")]
+        empty, absent = (call_tool(session, "search_memory", {"query": "online softmax"}) for session in sessions)
+        missing = call_tool(sessions[0], "show_item", {"id": "cpp/nope"})
+    assert empty.text == absent.text
+    assert "cpp/" in empty.text
+    assert "the tool 'search_memory'" in missing.text
+    printed = CliRunner().invoke(memory_command, ["search", "softmax", "--memory", str(tmp_path / "bank.db")])
+    assert "is empty" in printed.stdout
+
+
+def test_mistakes_cost_no_verification_and_a_verified_text_is_submitted_free(tmp_path: Path) -> None:
+    task = str(TASK_FILE)
+    with VerificationPool(1, {"clock": "synthetic"}) as pool:
+        session = LocalSession(pool, CallBudget(verifications=1), backend="cpp", memory=tmp_path / "none.db", out=tmp_path)
+        for mistake in ({"task": task}, {"task": task, "kernel": GOOD, "backend": "cppp"}, {"task": "starter/sofmax", "kernel": GOOD}):
+            assert call_tool(session, "verify", mistake).is_error
+        assert (session.budget.status().calls, session.budget.status().verifications) == (3, 0)
+        verified = call_tool(session, "verify", {"task": task, "kernel": GOOD})
+        assert verified.data["feasible"], verified.text
+        refused = call_tool(session, "submit", {"task": task, "kernel": WRONG})
+        submitted = call_tool(session, "submit", {"task": task, "kernel": GOOD})
+    assert "candidate=ID" in refused.text
+    assert (submitted.is_error, submitted.data["candidate"]) == (False, verified.data["candidate"]), submitted.text
+    assert session.budget.status().verifications == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("list_tasks", {"suite": "startr"}, "the tool 'list_tasks' has no argument 'suite'. Its arguments: spec."),
+        ("profile", {"task": TASK, "kernel": "x"}, "has no argument 'kernel', 'task'. Its arguments: candidate."),
+        ("budget", {"x": 1}, "Its arguments: none."),
+        ("search_memory", {}, "query: Field required"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_those_of_the_tool(tool: str, arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
+    async def drive() -> None:
+        async with create_connected_server_and_client_session(build_server(UnusedSession())._mcp_server) as session:
+            schemas = {one.name: one.inputSchema for one in (await session.list_tools()).tools}
+            assert schemas[tool]["additionalProperties"] is False
+            assert (await session.initialize()).serverInfo.version == evokernel.__version__
+            answer = await Client(session).call(tool, **arguments)
+            assert answer.is_error
+            assert message in answer.text
+            assert answer.data == {"error": answer.text}
+
+    asyncio.run(drive())
+
+
+class UnusedSession:
+    """A session that no call with wrong arguments may reach."""
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        raise AssertionError(tool)
+
+
+def test_the_page_names_every_argument() -> None:
+    page = (ROOT / "docs" / "mcp.md").read_text()
+    for tool, names in build_server(UnusedSession()).arguments.items():
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{tool}` |"))
+        assert [name for name in names if f"`{name}`" not in row] == [], tool
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--backend", "cppp"], "did you mean 'cpp'"),
+        (["--memory", "nowhere.db"], "there is no memory bank at nowhere.db"),
+        (["--set", "timeout=3"], "timeout"),
+    ],
+)
+def test_options_are_checked_before_the_configuration_is_printed(options: list[str], message: str) -> None:
+    result = CliRunner().invoke(command, [*options, "--json"])
+    assert result.exit_code != 0
+    assert message in str(result.exception)
+
+
 def test_http_without_the_token_is_refused(tmp_path: Path) -> None:
     process = subprocess.Popen([*PROGRAM, "--http", "--port", "0", "--token", "abc"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     try:
@@ -183,6 +273,7 @@ def test_seconds_are_counted_from_the_start() -> None:
     now = [0.0]
     budget = CallBudget(seconds=10, clock=lambda: now[0])
     budget.spend("verify")
+    budget.spend_verification()
     now[0] = 10.0
     with pytest.raises(BudgetExceeded, match="10 seconds"):
         budget.spend("show_item")
@@ -191,10 +282,12 @@ def test_seconds_are_counted_from_the_start() -> None:
 
 
 def test_the_configuration_for_hosts_starts_the_server(tmp_path: Path) -> None:
-    options = ["--backend", "cpp", "--memory", "bank.db", "--calls", "1", "--set", "clock=synthetic", "--json"]
+    bank = tmp_path / "bank.db"
+    make_empty_bank(bank)
+    options = ["--backend", "cpp", "--memory", str(bank), "--calls", "1", "--set", "clock=synthetic", "--json"]
     printed = CliRunner().invoke(command, options)
     entry = json.loads(printed.stdout)["mcpServers"]["evokernel"]
-    assert str(Path("bank.db").absolute()) in entry["args"]
+    assert str(bank) in entry["args"]
 
     async def drive() -> None:
         async with stdio_server(tmp_path, program=[entry["command"], *entry["args"]]) as client:

@@ -11,12 +11,13 @@ from click.core import ParameterSource
 from evokernel.cli.bank_options import BankType, embedder_option
 from evokernel.cli.output import TERMS_EPILOG, json_option, print_json, print_text
 from evokernel.core.errors import UserError
+from evokernel.core.requirements import require_extra
 
 if TYPE_CHECKING:
     from evokernel.core.bank_uri import BankLocation
     from evokernel.mcp_server.server import Caller
 
-PORT = 8766
+PORT = 8767
 
 
 @click.command(epilog=TERMS_EPILOG)
@@ -66,10 +67,17 @@ def command(
     An MCP host starts this command itself. --json prints the configuration for hosts, with these options, and exits.
     --http prints the address and the token on stderr. The generator 'agent' uses --connect.
     """
+    from evokernel.core.config import resolve_config
+    from evokernel.core.plugins import find_plugin
+
+    find_plugin("backend", backend)
+    find_plugin("embedder", embedder)
+    check_bank(ctx, memory)
+    config = resolve_config(None, sets, base={"backend": {"name": backend}})
     if as_json:
         print_json(host_configuration(ctx))
         return
-    require_mcp_package()
+    require_extra("'evokernel mcp'", "mcp", ["mcp"])
     if connect:
         from evokernel.mcp_server.remote_session import RemoteSession
 
@@ -77,10 +85,8 @@ def command(
         return
     from evokernel.app.verification_pool import VerificationPool
     from evokernel.core.agent_tools import CallBudget
-    from evokernel.core.config import resolve_config
     from evokernel.mcp_server.local_session import LocalSession
 
-    config = resolve_config(None, sets, base={"backend": {"name": backend}})
     with VerificationPool(workers, config.model_dump(mode="json", exclude_unset=True)) as pool:
         budget = CallBudget(calls, verifications, seconds)
         session = LocalSession(pool, budget, backend=backend, memory=memory, embedder=embedder, out=out, reads_paths=not is_http)
@@ -102,12 +108,11 @@ def host_configuration(ctx: click.Context) -> dict[str, Any]:
     return make_host_configuration(options)
 
 
-def require_mcp_package() -> None:
-    """Raise UserError if the SDK is not installed."""
-    from importlib.util import find_spec
-
-    if find_spec("mcp") is None:
-        raise UserError("'evokernel mcp' needs the package mcp. Install with: pip install 'evokernel[mcp]'")
+def check_bank(ctx: click.Context, memory: BankLocation) -> None:
+    """Refuse a bank that was asked for and does not exist; the default one may appear later."""
+    is_chosen = ctx.get_parameter_source("memory") is ParameterSource.COMMANDLINE
+    if is_chosen and isinstance(memory, Path) and not memory.is_file():
+        raise UserError(f"there is no memory bank at {memory}. Name one with --memory PATH.")
 
 
 def serve(session: Caller, is_http: bool, host: str, port: int, token: str) -> None:

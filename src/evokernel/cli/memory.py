@@ -102,6 +102,10 @@ def search(query: str, path: BankLocation, embedder: str, kinds: tuple[Any, ...]
         hits = bank.search(query, make_embedder(embedder), limit, kinds=kinds, backend=backend)
         values = load_values(bank)
         rows = [{**item_record(bank.get_item(hit.item.id), values), "similarity": float(hit.similarity)} for hit in hits]
+        is_empty = bank.count_items() == 0
+    if is_empty and not as_json:
+        print_text(f"Memory bank {path} is empty. Runs fill it: evokernel run --memory {path}")
+        return
     print_items(rows, as_json, len(rows))
 
 

@@ -174,7 +174,10 @@ class CallBudget:
         )
 
     def spend(self, tool: str) -> None:
-        """Count a call. Raises BudgetExceeded, and counts nothing, if a limit is reached."""
+        """Count a call. Raises BudgetExceeded, and counts nothing, if a limit is reached.
+
+        A verification is counted when it starts: a call that names no kernel, task or backend costs none.
+        """
         if tool in FREE_TOOLS:
             return
         with self.lock:
@@ -182,27 +185,28 @@ class CallBudget:
             if self.max_calls is not None and self.calls >= self.max_calls:
                 raise BudgetExceeded(f"the budget of {self.max_calls} calls is spent. Submit your best kernel with the tool 'submit'.")
             if tool == VERIFY_TOOL:
-                self.count_verification()
+                self.check_verifications()
             self.calls += 1
 
     def spend_verification(self) -> None:
-        """Count a verification that is no call of its own. Raises BudgetExceeded, and counts nothing, if a limit is reached."""
+        """Count a verification that is about to start. Raises BudgetExceeded, and counts nothing, if a limit is reached."""
         with self.lock:
             self.check_seconds()
-            self.count_verification()
+            self.check_verifications()
+            self.verifications += 1
 
     def check_seconds(self) -> None:
         """Raise BudgetExceeded if the time is over."""
         if self.max_seconds is not None and self.clock() - self.started_at >= self.max_seconds:
             raise BudgetExceeded(f"the budget of {self.max_seconds:g} seconds is spent. Submit your best kernel with the tool 'submit'.")
 
-    def count_verification(self) -> None:
-        """Count a verification while the lock is held."""
+    def check_verifications(self) -> None:
+        """Raise BudgetExceeded if no verification is left."""
         if self.max_verifications is not None and self.verifications >= self.max_verifications:
             raise BudgetExceeded(
-                f"the budget of {self.max_verifications} verifications is spent. Submit a verified kernel with the tool 'submit'."
+                f"the budget of {self.max_verifications} verifications is spent. "
+                "Submit a verified kernel: the tool 'submit' with candidate=ID, the id that 'verify' gave it."
             )
-        self.verifications += 1
 
 
 class ToolSession(ABC):
@@ -233,7 +237,7 @@ class ToolSession(ABC):
 
     @abstractmethod
     def verify(self, task: str = "", kernel: str = "", files: dict[str, str] | None = None, backend: str = "") -> KernelResult:
-        """Verify a kernel through all gates."""
+        """Verify a kernel through all gates. Counts a verification once the arguments are found to be valid."""
 
     def profile(self, candidate: str = "") -> KernelResult:
         """A kernel that this session verified, by id; by default the last one."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evokernel.app.verification_pool import VerificationPool
+from evokernel.app.verification_pool import PlannedVerification, VerificationPool
 from evokernel.core import paths
 from evokernel.core.agent_tools import (
     MAX_HITS,
@@ -87,23 +87,31 @@ class LocalSession(ToolSession):
 
     def verify(self, task: str = "", kernel: str = "", files: dict[str, str] | None = None, backend: str = "") -> KernelResult:
         """Verify a kernel through all gates. Files are never read from this machine: a call holds their text."""
+        return self.verify_planned(self.plan(task, kernel, files, backend))
+
+    def plan(self, task: str, kernel: str, files: dict[str, str] | None, backend: str) -> PlannedVerification:
+        """Check the arguments of a call that names a kernel. Raises UserError for a mistake."""
         name = backend or self.backend
         texts = kernel_files(find_plugin("backend", name).file_name, kernel, files)
-        planned = self.pool.plan(texts, self.load_task(task, name), backend=name)
+        return self.pool.plan(texts, self.load_task(task, name), backend=name)
+
+    def verify_planned(self, planned: PlannedVerification) -> KernelResult:
+        """Verify a kernel whose call is valid; only this counts as a verification."""
+        self.budget.spend_verification()
         outcome = self.pool.submit(planned).result()
         with self.lock:
             return self.store_kernel(KernelResult(task=planned.task.id, candidate=planned.candidate, outcome=outcome))
 
     def search_memory(self, query: str, kinds: list[MemoryKind] | None = None, limit: int = 5, backend: str = "") -> MemoryHits:
-        """Search the bank; without a bank, the knowledge cards that come with the backend."""
+        """Search the bank; if it has no such items, or without a bank, the knowledge cards that come with the backend."""
         name, count = backend or self.backend, max(1, min(limit, MAX_HITS))
         find_plugin("backend", name)
         if self.has_bank():
             with Bank.open_reader(self.memory) as bank:
                 hits = bank.search(query, self.embedder, count, kinds=tuple(kinds or ()), backend=name)
                 values = {value.item: value.q for value in bank.list_values(stage="draft")}
-            visible = [hit for hit in hits if not is_hidden(hit.item)]
-            return MemoryHits(hits=tuple(summarize_item(hit.item, hit.similarity, values.get(hit.item.id)) for hit in visible))
+            if visible := [hit for hit in hits if not is_hidden(hit.item)]:
+                return MemoryHits(hits=tuple(summarize_item(hit.item, hit.similarity, values.get(hit.item.id)) for hit in visible))
         cards = [card for card in load_seed_cards(name) if not kinds or card.kind in kinds]
         return MemoryHits(hits=search_cards(query, cards, self.embedder, count))
 
@@ -114,10 +122,12 @@ class LocalSession(ToolSession):
         card = next((card for card in cards if card.id == id), None)
         if card:
             return OpenedItem(item=card)
-        if not self.has_bank():
+        entry = None
+        if self.has_bank():
+            with Bank.open_reader(self.memory) as bank:
+                entry = bank.find_item(id)
+        if entry is None:
             raise UserError(f"there is no memory item '{id}'. Search for items with the tool 'search_memory'.")
-        with Bank.open_reader(self.memory) as bank:
-            entry = bank.get_item(id)
         if entry.is_revoked or is_hidden(entry.item):
             raise UserError(f"memory item '{id}' is not shown, because its code cheats or was revoked. Choose another item.")
         return OpenedItem(item=entry.item)
@@ -129,8 +139,9 @@ class LocalSession(ToolSession):
         if candidate:
             result = self.profile(candidate)
         else:
-            self.budget.spend_verification()
-            result = self.verify(task, kernel, files, backend)
+            planned = self.plan(task, kernel, files, backend)
+            known = self.kernels.get(planned.candidate.id)
+            result = known if known and known.task == planned.task.id else self.verify_planned(planned)
         if not result.outcome.feasible:
             raise UserError(f"kernel {result.candidate.id} is not correct, so it was not submitted. Submit one that passed every gate.")
         folder = self.out / result.task

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, Protocol
 
 import anyio.to_thread
 import mcp.types
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from evokernel import __version__
 from evokernel.core.agent_tools import MAX_HITS, RESULT_TYPES
 from evokernel.core.errors import CandidateError, InfraError, UserError
 from evokernel.core.records import Record
@@ -21,8 +22,12 @@ from evokernel.mcp_server.results import ToolResult, render_error, render_result
 
 try:  # version 2 of the SDK renamed the class
     from mcp.server.mcpserver import MCPServer  # type: ignore[import-not-found,unused-ignore]
+    from mcp.server.mcpserver.exceptions import ToolError  # type: ignore[import-not-found,unused-ignore]
+    from mcp.server.mcpserver.tools import Tool  # type: ignore[import-not-found,unused-ignore]
 except ImportError:
     from mcp.server.fastmcp import FastMCP as MCPServer
+    from mcp.server.fastmcp.exceptions import ToolError
+    from mcp.server.fastmcp.tools import Tool
 
 if TYPE_CHECKING:
     import socket
@@ -119,12 +124,40 @@ class Tools:
         return await self.answer("budget")
 
 
-def build_server(session: Caller) -> MCPServer:
+class ToolServer(MCPServer):  # type: ignore[misc,unused-ignore]
+    """The SDK's server. It ignores arguments that a tool does not have; this one refuses them, and says in one line what is wrong."""
+
+    def __init__(self, tools: list[Tool]) -> None:
+        super().__init__("evokernel", instructions=INSTRUCTIONS, log_level="WARNING", tools=tools)
+        self.arguments: dict[str, list[str]] = {tool.name: list(tool.parameters.get("properties", {})) for tool in tools}
+        for name in ("_mcp_server", "_lowlevel_server"):  # versions 1 and 2 of the SDK
+            if hasattr(self, name):
+                getattr(self, name).version = __version__
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], *more: Any, **options: Any) -> Any:
+        """Answer a call, or name the arguments of the tool."""
+        if unknown := sorted(set(arguments) - set(self.arguments.get(name, arguments))):
+            return refuse_arguments(name, self.arguments[name], f"has no argument {', '.join(map(repr, unknown))}")
+        try:
+            return await super().call_tool(name, arguments, *more, **options)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            mistakes = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.__cause__.errors()]
+            return refuse_arguments(name, self.arguments[name], f"got a wrong argument ({'; '.join(mistakes)})")
+
+
+def refuse_arguments(tool: str, names: list[str], mistake: str) -> mcp.types.CallToolResult:
+    """The answer to a call whose arguments do not fit the tool."""
+    return to_sdk_result(render_error(f"the tool '{tool}' {mistake}. Its arguments: {', '.join(names) or 'none'}."))
+
+
+def build_server(session: Caller) -> ToolServer:
     """Declare the tools."""
-    server = MCPServer("evokernel", instructions=INSTRUCTIONS, log_level="WARNING")
-    for name in RESULT_TYPES:
-        server.add_tool(getattr(Tools(session), name))
-    return server
+    tools = [Tool.from_function(getattr(Tools(session), name)) for name in RESULT_TYPES]
+    for tool in tools:
+        tool.parameters["additionalProperties"] = False
+    return ToolServer(tools)
 
 
 def call_tool(session: Caller, tool: str, arguments: dict[str, Any]) -> ToolResult:

@@ -126,12 +126,17 @@ class BankReader:
                 if all(word in searchable_text for word in words):
                     yield bank_item
 
-    def get_item(self, id: str) -> BankItem:
-        """One item; UserError with similar ids if there is none."""
+    def find_item(self, id: str) -> BankItem | None:
+        """One item, or None."""
         with translate_db_errors(self.path):
             row = self._connection.execute(f"SELECT {ITEM_COLUMNS} FROM items WHERE id = ?", (id,)).fetchone()
-            if row:
-                return self._parse_row(*row)
+            return self._parse_row(*row) if row else None
+
+    def get_item(self, id: str) -> BankItem:
+        """One item; UserError with similar ids if there is none."""
+        if item := self.find_item(id):
+            return item
+        with translate_db_errors(self.path):
             ids = [row[0] for row in self._connection.execute("SELECT id FROM items")]
         matches = get_close_matches(id, ids, 3)
         hint = f"did you mean {' or '.join(matches)}?" if matches else "list the items with evokernel memory list"

@@ -84,11 +84,12 @@ class AttemptSession(ToolSession):
 
     def verify(self, task: str = "", kernel: str = "", files: dict[str, str] | None = None, backend: str = "") -> KernelResult:
         """Verify a kernel with the run's executor."""
-        candidate = self.make_candidate(task, kernel, files, backend)
+        candidate, tools = self.make_candidate(task, kernel, files, backend), self.require_tools()
+        self.budget.spend_verification()
         with self.lock:
             number = len(self.trials)
             self.trials[number] = Trial(candidate=candidate)
-        outcome = self.require_tools().verify(candidate, number)
+        outcome = tools.verify(candidate, number)
         with self.lock:
             self.trials[number] = Trial(candidate=candidate, outcome=outcome)
             return self.store_kernel(KernelResult(task=self.state.task.id, candidate=candidate, outcome=outcome))
@@ -120,8 +121,8 @@ class AttemptSession(ToolSession):
     ) -> Submission:
         """Choose the candidate of the attempt. A later submission replaces it."""
         self.check_names(task, backend)
-        result = self.profile(candidate) if candidate else None
-        chosen = result.candidate if result else self.make_candidate(task, kernel, files, backend)
+        chosen = self.profile(candidate).candidate if candidate else self.make_candidate(task, kernel, files, backend)
+        result = self.kernels.get(chosen.id)
         self.submitted = chosen
         message = "it is the result of this attempt; the run verifies it with other inputs when you end"
         return Submission(task=self.state.task.id, candidate=chosen.id, message=message, outcome=result.outcome if result else None)
