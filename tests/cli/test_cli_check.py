@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -13,12 +14,14 @@ import pytest
 import yaml
 from cli_helpers import KERNEL, TASK, Call
 
-from evokernel.app.kernel_check import CheckPlan
+from evokernel.app.kernel_check import CheckPlan, KernelFile, check_kernels
+from evokernel.app.verification_pool import PlannedVerification, VerificationPool
 from evokernel.core.errors import InfraError, UserError
-from evokernel.core.records import Candidate, Job
+from evokernel.core.records import Candidate, Job, Outcome
 from evokernel.core.run import Run
 from evokernel.executors.worker_pool import WorkerProcess
 from evokernel.reports.export import export_kernels
+from evokernel.reports.kernel_check import Status
 from evokernel.verifier.timing import make_synthetic_timing
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +85,8 @@ def test_a_kernel_fails_if_it_is_wrong_or_slower(call: Call, run: Run, tmp_path:
     assert [(record["file"], record["reason"]) for record in records] == list(zip([f"{name}/double.cpp" for name in sources], reasons))
     assert [record["status"] for record in records] == ["passed", "failed", "failed", "failed"]
     assert [record["slowdown"] is None for record in records] == [False, False, True, True]
+    assert [record["measurements"] for record in records] == [1, 2, 0, 0]
+    assert "torch" in {entry.get("name") for entry in ET.parse("new/check.xml").getroot().iter("property")}
     assert {record["recorded_attempt"] for record in records} == {run.attempts()[0].id}
     assert result.err.count("::error file=") == 3
     cases = list(ET.parse("new/check.xml").getroot().iter("testcase"))
@@ -94,6 +99,7 @@ def test_best_kernels_exports_and_toolchain_changes(call: Call, run: Run, tmp_pa
     unchanged = call("check", "--against", run.folder, "--if-toolchain-changed")
     assert unchanged.code == 0
     assert "has not changed" in unchanged.out
+    assert ", torch " in unchanged.out
     export_kernels(run, run.attempts(), tmp_path / "exp", export_all=True)
     exported = call("check", tmp_path / "exp", "--against", run.folder)
     assert exported.code == 0, exported.err
@@ -103,6 +109,39 @@ def test_best_kernels_exports_and_toolchain_changes(call: Call, run: Run, tmp_pa
     assert changed.code == 0, changed.err
     assert "g++ 99 here" in changed.out
     assert "1 kernel passed" in changed.out
+
+
+@pytest.mark.parametrize(
+    ("is_changed", "latencies", "status", "measured"),
+    [
+        (True, [200.0, 100.0], Status.PASSED, 2),
+        (True, [200.0, 200.0], Status.FAILED, 2),
+        (False, [200.0, 200.0, 100.0], Status.PASSED, 3),
+        (False, [200.0, 200.0, 200.0], Status.FAILED, 3),
+        (True, [100.0], Status.PASSED, 1),
+    ],
+)
+def test_a_slowdown_must_be_confirmed(
+    run: Run, monkeypatch: pytest.MonkeyPatch, is_changed: bool, latencies: list[float], status: Status, measured: int
+) -> None:
+    recorded = run.attempts()[0]
+    kernel = Candidate(backend="cpp", files={"kernel.cpp": f"{KERNEL}// new\n"}) if is_changed else recorded.candidate
+    seeds: list[int] = []
+
+    def measure(pool: VerificationPool, job: PlannedVerification, **options: object) -> Future[Outcome]:
+        base = recorded.outcome.latency_us or 1.0
+        samples = {"samples_us": (base * latencies[len(seeds)] / 100,) * 8, "baseline_us": recorded.outcome.baseline_us}
+        pair = {"incumbent_us": (base,) * 8, "incumbent": recorded.candidate.id} if is_changed else {}
+        seeds.append(job.config.seed)
+        future: Future[Outcome] = Future()
+        future.set_result(recorded.outcome.model_copy(update=samples | pair))
+        return future
+
+    monkeypatch.setattr(VerificationPool, "submit", measure)
+    monkeypatch.setattr(CheckPlan, "toolchain_changes", ["compiler: g++ 12 in the run, g++ 13 here"])
+    [check] = check_kernels(CheckPlan(run), [KernelFile(Path("double.cpp"), kernel, run.tasks[0])], 0.05)
+    assert (check.status, check.comparison.measurements) == (status, measured)
+    assert len(set(seeds)) == measured, "each measurement has its own inputs"
 
 
 def test_revoked_kernels_fail_and_lost_workers_are_no_failure(
@@ -132,6 +171,7 @@ def test_revoked_kernels_fail_and_lost_workers_are_no_failure(
         (["other.cpp"], "must be named after one task"),
         (["double.txt"], "takes kernel.cpp"),
         (["--max-slowdown", "5"], "Write --max-slowdown 5%"),
+        (["--max-slowdown", "inf%"], "Write --max-slowdown 5%"),
         (["--set", "budgett=3"], "unknown setting"),
         (["broken"], "not the provenance of an exported kernel"),
     ],

@@ -64,6 +64,28 @@ def test_a_slowdown_counts_beyond_limit_and_noise(now: Outcome, candidate: Candi
     assert comparison.interval[0] <= comparison.slowdown <= comparison.interval[1]
 
 
+def test_equal_code_on_an_equal_toolchain_is_not_slower() -> None:
+    recorded = RecordedKernel("made/relu/0", OLD, timed(100.0))
+    equal = compare_with_recorded(timed(190.0), OLD, recorded, 0.05, same_device=True, same_toolchain=True)
+    assert not equal.is_slower
+    assert equal.slowdown == pytest.approx(0.9, abs=0.02)
+    assert "code and toolchain are equal" in describe_comparison(equal)
+    changed = compare_with_recorded(timed(190.0, 100.0), NEW, recorded, 0.05, same_device=True, same_toolchain=True)
+    assert changed.is_slower
+
+
+def test_a_limit_above_one_hundred_percent() -> None:
+    recorded = RecordedKernel("made/relu/0", OLD, timed(100.0))
+    slowdowns = [compare_with_recorded(timed(us, 100.0), NEW, recorded, 2.0, same_device=True).is_slower for us in (290.0, 320.0)]
+    assert slowdowns == [False, True]
+
+
+def test_reports_say_how_often_a_slowdown_was_measured() -> None:
+    slower = Comparison(0.2, (0.1, 0.3), True, "measured alternately", 2)
+    assert describe_comparison(slower).endswith("measured alternately; slower in each of 2 measurements")
+    assert describe_comparison(slower._replace(is_slower=False)).endswith("the last of 2 measurements shows no slowdown")
+
+
 def test_estimates_are_compared_directly() -> None:
     recorded = RecordedKernel("made/relu/0", OLD, sample_run.estimated_outcome(50.0))
     slower = compare_with_recorded(sample_run.estimated_outcome(53.0), OLD, recorded, 0.05, same_device=False)
@@ -84,7 +106,7 @@ def test_estimates_are_compared_directly() -> None:
 )
 def test_what_cannot_be_compared_never_fails_and_says_why(now: Outcome, recorded: Outcome | None, same_device: bool, why: str) -> None:
     kernel = RecordedKernel("made/relu/0", OLD, recorded) if recorded else None
-    comparison = compare_with_recorded(now, OLD, kernel, 0.05, same_device)
+    comparison = compare_with_recorded(now, OLD, kernel, 0.05, same_device=same_device)
     assert not comparison.is_slower
     assert comparison.slowdown is None
     assert why in describe_comparison(comparison)

@@ -92,6 +92,16 @@ def test_splits_have_prompts_and_what_the_reward_needs() -> None:
     assert all(row["task"] in row["prompt"][0]["content"] and row["backend"] == "cpp" for row in rows)
 
 
+def test_few_tasks_give_a_warning_that_names_the_fix() -> None:
+    with pytest.warns(UserWarning, match="evaluates on its training tasks.*tasks='starter'"):
+        load()
+
+
+def test_a_rollout_without_turns_is_refused() -> None:
+    with pytest.raises(UserError, match="max_turns is 0"):
+        rl.load_environment(tasks=rl_samples.TASK, max_turns=0)
+
+
 def test_missing_packages_get_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'evokernel\[rl\]'"):

@@ -8,11 +8,12 @@ from math import log
 import pytest
 import sample_run
 
-from evokernel.core.errors import InfraError
+from evokernel.core.errors import InfraError, UserError
 from evokernel.core.records import UNDECIDED_REASONS, Candidate, Outcome
 from evokernel.rl.dataset import SPLITS, assign_splits, sibling_group
 from evokernel.rl.reward import CHEATING_REASONS, CHEATING_REWARD, CORRECT_REWARD, SPEED_WEIGHT, compute_reward
-from evokernel.rl.scoring import completion_text, score_candidate
+from evokernel.rl.scoring import ScoredCompletion, completion_text, score_candidate
+from evokernel.rl.trl_reward import KernelReward
 from evokernel.suites.loader import find_task_files
 from evokernel.verifier.reasons import REASONS
 
@@ -49,6 +50,31 @@ def test_infrastructure_earns_nothing_and_costs_nothing() -> None:
     scored = score_candidate(sample_run.make_task("relu"), Candidate(backend="cpp", files={"kernel.cpp": "x"}), future)
     assert (scored.reward, scored.outcome, scored.error) == (None, None, "no worker answered")
     assert compute_reward(sample_run.failed_outcome("check", "killed")) is None
+
+
+def test_scored_completions_are_short_in_logs() -> None:
+    task, kernel = sample_run.make_task("relu"), Candidate(backend="cpp", files={"kernel.cpp": "x" * 1000})
+    wrong = sample_run.failed_outcome("check", "mismatch")
+    rows = [(1.0, sample_run.passed_outcome(12.5), ""), (0.0, wrong, ""), (None, None, "no worker answered")]
+    assert [repr(ScoredCompletion(task, kernel, *row)) for row in rows] == [
+        "ScoredCompletion(made/relu, reward 1, correct, 12.5 µs)",
+        "ScoredCompletion(made/relu, reward 0, mismatch)",
+        "ScoredCompletion(made/relu, reward none, no worker answered)",
+    ]
+
+
+def test_mistakes_get_one_line() -> None:
+    with pytest.raises(UserError, match=r"'cppp'.*did you mean"):
+        KernelReward("cppp")
+    reward = KernelReward("cpp")
+    with pytest.raises(UserError, match="no column 'task'"):
+        reward(["?"], ["no"])
+    with pytest.raises(UserError, match="'task' has 1 value for 2 completions"):
+        reward(["?"] * 2, ["no"] * 2, task=["starter/relu"])
+    with pytest.raises(UserError, match="'task' has the text 'starter/relu'"):
+        reward(["?"], ["no"], task="starter/relu")
+    with pytest.raises(UserError, match="'backend' has 2 values for 1 completion"):
+        reward(["?"], ["no"], task=["starter/relu"], backend=["cpp"] * 2)
 
 
 def test_completions_are_texts_or_conversations() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,15 @@ from evokernel.reports.kernel_check import (
     list_toolchain_changes,
 )
 
+MAX_MEASUREMENTS = 2
+"""A slowdown of code that changed fails a kernel if this many measurements show it, all of them."""
+MAX_SESSIONS = 3
+"""The same for equal code on another toolchain: two sessions differ by more than the interval of either says."""
 REVOKED_DETAIL = "The kernel was revoked in the run: it cheats, or it was derived from a kernel that cheats. Remove it."
+
+
+Measure = Callable[[int], Future[Outcome]]
+"""Queues a measurement of a kernel by its number, from 1."""
 
 
 class KernelFile(NamedTuple):
@@ -71,6 +79,11 @@ class CheckPlan:
         return toolchain_versions(require_backend(self.config))
 
     @property
+    def versions(self) -> dict[str, str]:
+        """Versions of the toolchain and of PyTorch here."""
+        return {**self.toolchain, **torch_version()}
+
+    @cached_property
     def toolchain_changes(self) -> list[str]:
         """One line for each component whose version differs from the one that the run recorded last.
 
@@ -78,8 +91,8 @@ class CheckPlan:
         """
         outcomes = [result.best_outcome for result in self.results.values() if result.best_outcome]
         torch = [outcome.versions["torch"] for outcome in outcomes if "torch" in outcome.versions]
-        then, now = dict(self.run.environments()[-1].get("versions", {})), self.toolchain
-        return list_toolchain_changes(then, now) + (list_toolchain_changes({"torch": torch[-1]}, torch_version()) if torch else [])
+        then = dict(self.run.environments()[-1].get("versions", {}))
+        return list_toolchain_changes(then | {"torch": torch[-1]}, self.versions) if torch else list_toolchain_changes(then, self.toolchain)
 
     @cached_property
     def has_same_device(self) -> bool:
@@ -166,18 +179,40 @@ def torch_version() -> dict[str, str]:
 def check_kernels(plan: CheckPlan, kernels: Sequence[KernelFile], limit: float, workers: int = 1) -> Iterator[KernelCheck]:
     """Verify each kernel and compare it with the run; `limit` is the largest slowdown that passes, such as 0.05.
 
-    A kernel that differs from the recorded one is measured alternately with it.
+    A kernel that differs from the recorded one is measured alternately with it. A measured slowdown is measured again before it counts.
     """
     with VerificationPool(workers, plan.settings) as pool:
         planned = [plan_check(pool, plan, kernel) for kernel in kernels]  # all of them first: a wrong file is refused before work starts
-        submitted: list[tuple[KernelFile, RecordedKernel | None, Future[Outcome] | None]] = []
+        submitted: list[tuple[KernelFile, RecordedKernel | None, Measure, Future[Outcome] | None]] = []
         for kernel, job in zip(kernels, planned):
             recorded = plan.recorded_kernel(kernel)
             incumbent = recorded.candidate if recorded and recorded.candidate.id != kernel.candidate.id else None
+            measure: Measure = partial(submit_measurement, pool, job, incumbent)
             is_revoked = kernel.candidate.id in plan.revoked_candidates
-            submitted.append((kernel, recorded, None if is_revoked else pool.submit(job, ignore_cache=True, incumbent=incumbent)))
-        for kernel, recorded, future in submitted:
-            yield judge_kernel(plan, kernel, recorded, future, limit)
+            submitted.append((kernel, recorded, measure, None if is_revoked else measure(1)))
+        for kernel, recorded, measure, future in submitted:
+            check = judge_kernel(plan, kernel, recorded, future, limit)
+            yield confirm_slowdown(plan, check, kernel, limit, measure)
+
+
+def submit_measurement(pool: VerificationPool, job: PlannedVerification, incumbent: Candidate | None, number: int) -> Future[Outcome]:
+    """Queue the verification with this number; each has its own inputs."""
+    if number > 1:
+        seed = seed_from_text(f"{job.config.seed}/{number}", bits=48)
+        job = job._replace(config=job.config.model_copy(update={"seed": seed}))
+    return pool.submit(job, ignore_cache=True, incumbent=incumbent)
+
+
+def confirm_slowdown(plan: CheckPlan, check: KernelCheck, kernel: KernelFile, limit: float, measure: Measure) -> KernelCheck:
+    """Measure a slower kernel again, until a measurement does not show the slowdown. Estimates are equal each time."""
+    is_changed = check.recorded is not None and check.recorded.candidate.id != kernel.candidate.id
+    for number in range(2, (MAX_MEASUREMENTS if is_changed else MAX_SESSIONS) + 1):
+        if check.reason != "slower" or check.comparison.interval is None:
+            break
+        seconds = check.seconds
+        check = judge_kernel(plan, kernel, check.recorded, measure(number), limit, number)
+        check = check._replace(seconds=check.seconds + seconds)
+    return check
 
 
 def plan_check(pool: VerificationPool, plan: CheckPlan, kernel: KernelFile) -> PlannedVerification:
@@ -189,9 +224,9 @@ def plan_check(pool: VerificationPool, plan: CheckPlan, kernel: KernelFile) -> P
 
 
 def judge_kernel(
-    plan: CheckPlan, kernel: KernelFile, recorded: RecordedKernel | None, future: Future[Outcome] | None, limit: float
+    plan: CheckPlan, kernel: KernelFile, recorded: RecordedKernel | None, future: Future[Outcome] | None, limit: float, number: int = 1
 ) -> KernelCheck:
-    """Wait for the outcome of a kernel and decide whether it passes."""
+    """Wait for the outcome of a kernel, of the measurement with this number, and decide whether it passes."""
     check = KernelCheck(kernel.path, kernel.task.id, kernel.candidate, Status.FAILED, recorded=recorded)
     if future is None:
         return check._replace(reason="revoked", detail=REVOKED_DETAIL)
@@ -202,7 +237,8 @@ def judge_kernel(
     check = check._replace(outcome=outcome, seconds=sum(gate.seconds for gate in outcome.gates))
     if failure := outcome.failure:
         return check._replace(reason=failure.reason, detail=f"gate {failure.gate}: {failure.detail or failure.reason}")
-    comparison = compare_with_recorded(outcome, kernel.candidate, recorded, limit, plan.has_same_device)
+    same = {"same_device": plan.has_same_device, "same_toolchain": not plan.toolchain_changes}
+    comparison = compare_with_recorded(outcome, kernel.candidate, recorded, limit, **same)._replace(measurements=number)
     check = check._replace(comparison=comparison)
     if comparison.is_slower:
         return check._replace(reason="slower", detail=explain_slowdown(comparison, limit, recorded))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,8 @@ def parse_percentage(ctx: click.Context, param: click.Parameter, value: str) -> 
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         share = -1.0
-    if not 0 <= share < 1:
-        raise click.BadParameter(f"'{value}' is no percentage from 0% to 99%. Write --max-slowdown 5%.", ctx, param)
+    if not 0 <= share < (inf if text.endswith("%") else 1):
+        raise click.BadParameter(f"'{value}' is neither a percentage nor a share below 1. Write --max-slowdown 5%.", ctx, param)
     return share
 
 
@@ -90,9 +91,9 @@ def command(
 def report_unchanged(plan: CheckPlan, as_json: bool) -> int:
     """Say that the toolchain is the one that the run recorded."""
     if as_json:
-        print_json({"kernels": [], "toolchain_changes": [], "verified": False, "toolchain": plan.toolchain})
+        print_json({"kernels": [], "toolchain_changes": [], "verified": False, "toolchain": plan.versions})
     else:
-        versions = ", ".join(f"{name} {version}" for name, version in plan.toolchain.items())
+        versions = ", ".join(f"{name} {version}" for name, version in plan.versions.items())
         print_text(f"the toolchain has not changed since {plan.run.folder}: {versions}. No kernel was verified.")
     return 0
 
@@ -119,7 +120,7 @@ def write_reports(
     from evokernel.reports.check_formats import junit_xml, markdown_summary
 
     if junit:
-        properties = {"run": plan.run.config.id, "max_slowdown": f"{100 * limit:g} %", **plan.toolchain}
+        properties = {"run": plan.run.config.id, "max_slowdown": f"{100 * limit:g} %", **plan.versions}
         with explain_unwritable(junit, "--junit"):
             junit.parent.mkdir(parents=True, exist_ok=True)
             junit.write_text(junit_xml(checks, properties), encoding="utf-8")

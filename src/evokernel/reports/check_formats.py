@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from evokernel.core.labels import format_count
 from evokernel.reports import formatting
-from evokernel.reports.kernel_check import KernelCheck, Status, describe_comparison, format_slowdown
+from evokernel.reports.kernel_check import KernelCheck, Status, describe_comparison, describe_method, format_slowdown
 from evokernel.verifier.reasons import sanitize_text
 
 SUITE_NAME = "evokernel check"
@@ -102,7 +102,7 @@ def markdown_row(check: KernelCheck) -> str:
         formatting.format_latency(check.outcome.latency_us if check.outcome else None),
         formatting.format_latency(recorded.outcome.latency_us if recorded else None),
         format_slowdown(check.comparison.slowdown),
-        check.comparison.method or "not compared",
+        describe_method(check.comparison) or "not compared",
     ]
     return f"| {' | '.join(escape_cell(cell) for cell in cells)} |"
 

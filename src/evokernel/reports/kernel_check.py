@@ -47,6 +47,8 @@ class Comparison(NamedTuple):
     """Whether the slowdown is above the limit by more than the noise."""
     method: str = ""
     """How the two were compared; without a slowdown, why they were not."""
+    measurements: int = 1
+    """How often the kernel was measured; the figures are those of the last measurement."""
 
 
 class KernelCheck(NamedTuple):
@@ -77,12 +79,19 @@ class KernelCheck(NamedTuple):
 
 
 def compare_with_recorded(
-    outcome: Outcome, candidate: Candidate, recorded: RecordedKernel | None, limit: float, same_device: bool
+    outcome: Outcome,
+    candidate: Candidate,
+    recorded: RecordedKernel | None,
+    limit: float,
+    *,
+    same_device: bool,
+    same_toolchain: bool = False,
 ) -> Comparison:
     """Compare the latency of a correct kernel with that of the recorded one.
 
     Latencies of one session, measured alternately, decide where the two kernels differ. Equal code would be timed against itself, so its
-    speed-up over the baseline then and now decides. Estimates do not vary and are compared directly.
+    speed-up over the baseline then and now decides; on an equal toolchain it is reported only, because equal code does not become slower.
+    Estimates do not vary and are compared directly.
     """
     if recorded is None:
         return Comparison(method="the run has no correct kernel for this task")
@@ -97,7 +106,12 @@ def compare_with_recorded(
         return Comparison(slowdown, None, slowdown > limit, "estimate against the recorded estimate")
     if outcome.incumbent == recorded.candidate.id != candidate.id and outcome.incumbent_us:
         return compare_pairs(outcome, limit)
-    return compare_sessions(outcome, then, limit) if same_device else Comparison(method="the run was recorded on another device")
+    if not same_device:
+        return Comparison(method="the run was recorded on another device")
+    comparison = compare_sessions(outcome, then, limit)
+    if comparison.slowdown is None or not same_toolchain:
+        return comparison
+    return comparison._replace(is_slower=False, method=f"{comparison.method}; code and toolchain are equal, so it cannot fail")
 
 
 def compare_pairs(outcome: Outcome, limit: float) -> Comparison:
@@ -151,7 +165,16 @@ def describe_comparison(comparison: Comparison) -> str:
     text = format_slowdown(comparison.slowdown)
     if comparison.interval:
         text += f" (95 % interval {100 * comparison.interval[0]:+.1f} % to {100 * comparison.interval[1]:+.1f} %)"
-    return f"{text}, {comparison.method}"
+    return f"{text}, {describe_method(comparison)}"
+
+
+def describe_method(comparison: Comparison) -> str:
+    """`measured alternately; slower in each of 2 measurements`."""
+    count = comparison.measurements
+    if count == 1:
+        return comparison.method
+    result = f"slower in each of {count} measurements" if comparison.is_slower else f"the last of {count} measurements shows no slowdown"
+    return f"{comparison.method}; {result}"
 
 
 def format_slowdown(slowdown: float | None) -> str:
@@ -181,6 +204,7 @@ def check_record(check: KernelCheck) -> dict[str, Any]:
         "slowdown": comparison.slowdown,
         "slowdown_interval": comparison.interval,
         "compared": comparison.method or None,
+        "measurements": comparison.measurements if outcome and outcome.latency_us else 0,
         "seconds": check.seconds,
         "versions": dict(outcome.versions) if outcome else {},
     }

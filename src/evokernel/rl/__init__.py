@@ -22,7 +22,8 @@ def load_environment(
     """Return a `verifiers` environment whose data set are the tasks of the split `train`; `validation` is its evaluation data set.
 
     With `max_turns` above 1 the model sees the verifier's feedback after each kernel. `workers` are parallel verifications; 0: one per
-    core. `settings` are those of a verification, such as {"timeout_s": 20}. Raises UserError if the extra `rl` is not installed.
+    core. `settings` are those of a verification, such as {"timeout_s": 20}. Warns if the tasks are too few for the split `validation`;
+    the evaluation data set is then `train`. Raises UserError if the extra `rl` is not installed.
     """
     from evokernel.rl.requirements import require_packages
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import verifiers as vf
 
+from evokernel.core.errors import UserError
 from evokernel.core.records import Outcome
 from evokernel.generators.prompting import shared_builder
 from evokernel.generators.step_prompts import build_feedback_prompt
@@ -15,6 +17,10 @@ from evokernel.rl.dataset import load_task_splits
 from evokernel.rl.reward import CHEATING_REWARD, WRONG_REWARD
 from evokernel.rl.scoring import CompletionScorer, ScoredCompletion, completion_text
 
+EMPTY_VALIDATION = (
+    "'{tasks}' has too few tasks for a split 'validation': the environment evaluates on its training tasks. "
+    "Name ten or more, of several operator families, such as tasks='starter'."
+)
 SCORED_TURNS = "scored_turns"
 """Key of a rollout's state: the scored completions, one for each turn."""
 
@@ -122,9 +128,14 @@ def make_environment(
     stop_when_correct: bool,
 ) -> KernelEnv:
     """Build the environment from the splits train and validation."""
+    if max_turns < 1:
+        raise UserError(f"max_turns is {max_turns}, but a rollout has at least one turn. Use 1 or more.")
     splits = load_task_splits(tasks, backend, size=size, seed=seed)
     parts = {name: add_info(part) for name, part in splits.items()}
-    evaluation = parts["validation"] if len(parts["validation"]) else parts["train"]
+    evaluation = parts["validation"]
+    if not len(evaluation):
+        evaluation = parts["train"]
+        warnings.warn(EMPTY_VALIDATION.format(tasks=tasks), stacklevel=3)
     scorer = CompletionScorer(backend, workers=workers, size=size, settings=settings)
     return KernelEnv(scorer, max_turns=max_turns, stop_when_correct=stop_when_correct, dataset=parts["train"], eval_dataset=evaluation)
 

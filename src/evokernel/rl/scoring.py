@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 from evokernel.app.verification_pool import VerificationPool
 from evokernel.core.config import resolve_config
-from evokernel.core.errors import InfraError
+from evokernel.core.errors import InfraError, UserError
+from evokernel.core.labels import format_count
+from evokernel.core.plugins import find_plugin
 from evokernel.core.records import Candidate, GateResult, Outcome, Task, Usage
 from evokernel.generators.prompting import shared_builder
 from evokernel.rl.reward import compute_reward
@@ -31,6 +33,20 @@ class ScoredCompletion(NamedTuple):
     error: str = ""
     """Why there is no outcome."""
 
+    def __repr__(self) -> str:
+        """`ScoredCompletion(starter/relu, reward 1.09, correct, 12.3 µs)`, short enough for logs of whole batches."""
+        reward = "none" if self.reward is None else f"{self.reward:.3g}"
+        return f"ScoredCompletion({self.task.id}, reward {reward}, {self.result})"
+
+    @property
+    def result(self) -> str:
+        """The result in a few words: `correct, 12.3 µs`, the reason of the failed gate, or why there is no outcome."""
+        if self.outcome is None:
+            return self.error
+        if self.outcome.failure:
+            return self.outcome.failure.reason
+        return "correct, not timed" if self.outcome.latency_us is None else f"correct, {self.outcome.latency_us:.3g} µs"
+
 
 class CompletionScorer:
     """Verifies completions with workers that stay warm. `settings` are those of a verification, such as {"timeout_s": 20}.
@@ -41,6 +57,7 @@ class CompletionScorer:
     def __init__(
         self, backend: str = "cpp", *, workers: int = 0, size: str | None = None, settings: Mapping[str, Any] | None = None
     ) -> None:
+        find_plugin("backend", backend)  # a wrong name is refused here, not in the first batch
         self.backend, self.size = backend, size
         self.workers, self.settings = workers, dict(settings or {})
         self.lock = Lock()
@@ -68,7 +85,15 @@ class CompletionScorer:
             self.opened_pool = None
 
     def score(self, completions: Sequence[Completion], tasks: Sequence[str], backends: Sequence[str | None]) -> list[ScoredCompletion]:
-        """Verify all completions in parallel; equal kernels for one task are verified once. Raises UserError for an unknown task."""
+        """Verify all completions in parallel; equal kernels for one task are verified once.
+
+        Raises UserError for an unknown task, and for columns that do not have one value for each completion.
+        """
+        for name, column in (("task", tasks), ("backend", backends)):
+            if isinstance(column, str) or len(column) != len(completions):
+                count = f"the text '{column}'" if isinstance(column, str) else format_count(len(column), "value")
+                completion_count = format_count(len(completions), "completion")
+                raise UserError(f"the column '{name}' has {count} for {completion_count}. Give a list with one value for each.")
         parsed = [self.parse(*sample) for sample in zip(completions, tasks, backends, strict=True)]
         futures: dict[tuple[str, str], Future[Outcome]] = {}
         for task, candidate in parsed:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evokernel.core.errors import UserError
 from evokernel.rl.scoring import Completion, CompletionScorer, ScoredCompletion
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ class KernelReward:
         self.scorer = CompletionScorer(backend, workers=workers, size=size, settings=settings)
         self.__name__ = "kernel_reward"
         self.last_batch: list[ScoredCompletion] = []
-        """The outcomes of the latest call, for logs."""
+        """What the latest call verified, in the order of its completions."""
 
     def __call__(
         self,
@@ -31,11 +32,13 @@ class KernelReward:
         completions: Sequence[Completion],
         completion_ids: Sequence[Any] | None = None,
         *,
-        task: Sequence[str],
+        task: Sequence[str] | None = None,
         backend: Sequence[str | None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Return one reward for each completion; `task` and `backend` are columns of the data set."""
+        """Return one reward for each completion; `task` and `backend` are columns of the data set. Raises UserError without `task`."""
+        if task is None:
+            raise UserError("the data set has no column 'task'. Use load_task_splits, or add a column such as 'starter/softmax'.")
         self.last_batch = self.scorer.score(completions, task, backend or [None] * len(completions))
         for scored in self.last_batch:
             if scored.error:
