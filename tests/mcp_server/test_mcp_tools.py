@@ -179,15 +179,18 @@ def make_empty_bank(path: Path) -> None:
 
 def test_an_empty_bank_is_like_none_for_agents_and_said_to_be_empty_on_the_command_line(tmp_path: Path) -> None:
     make_empty_bank(tmp_path / "bank.db")
+    (tmp_path / "file.db").touch()
     with VerificationPool(1, {"clock": "synthetic"}) as pool:
-        sessions = [LocalSession(pool, CallBudget(), backend="cpp", memory=tmp_path / name) for name in ("bank.db", "none.db")]
-        empty, absent = (call_tool(session, "search_memory", {"query": "online softmax"}) for session in sessions)
+        sessions = [LocalSession(pool, CallBudget(), backend="cpp", memory=tmp_path / name) for name in ("bank.db", "none.db", "file.db")]
+        empty, absent, file = (call_tool(session, "search_memory", {"query": "online softmax"}) for session in sessions)
         missing = call_tool(sessions[0], "show_item", {"id": "cpp/nope"})
-    assert empty.text == absent.text
+    assert empty.text == absent.text == file.text
     assert "cpp/" in empty.text
     assert "the tool 'search_memory'" in missing.text
     printed = CliRunner().invoke(memory_command, ["search", "softmax", "--memory", str(tmp_path / "bank.db")])
     assert "is empty" in printed.stdout
+    of_file = CliRunner().invoke(memory_command, ["search", "softmax", "--memory", str(tmp_path / "file.db")])
+    assert "is empty" in str(of_file.exception)
 
 
 def test_mistakes_cost_no_verification_and_a_verified_text_is_submitted_free(tmp_path: Path) -> None:

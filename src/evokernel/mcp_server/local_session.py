@@ -174,8 +174,8 @@ class LocalSession(ToolSession):
         return spec
 
     def has_bank(self) -> bool:
-        """Whether the bank exists; one on a server always does."""
-        return not isinstance(self.memory, Path) or self.memory.is_file()
+        """Whether the bank exists and is no empty file; one on a server always does."""
+        return not isinstance(self.memory, Path) or (self.memory.is_file() and self.memory.stat().st_size > 0)
 
 
 def fits_task(card: MemoryItem, task: Task) -> bool:

@@ -127,6 +127,8 @@ def connect_read_only(path: Path) -> SqliteConnection:
             connection = open_connection(path, f"{path.absolute().as_uri()}?{mode}", uri=True)
             try:
                 check_bank(connection, path)
+                if not connection.table_names():
+                    raise UserError(f"memory bank {path} is empty: fill it with evokernel run --memory {path}")
                 return connection
             except (sqlite3.Error, UserError) as error:
                 connection.close()
