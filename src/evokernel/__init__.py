@@ -7,7 +7,7 @@ MODULES = {
     "verifications": ("Verification", "Verifications", "averify", "averify_many", "verify", "verify_many"),
     "workers": ("close_workers",),
     "runs": ("Run", "arun", "open_run", "run"),
-    "kernels": ("Kernel",),
+    "kernels": ("Export", "Kernel"),
     "frames": ("attempts_df", "values_df"),
     "comparisons": ("Comparison", "compare"),
     "operators": ("Replacement", "Replacements", "replace_operators", "replacements"),

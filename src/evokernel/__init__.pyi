@@ -5,6 +5,7 @@ from evokernel.api.errors import InfraError as InfraError
 from evokernel.api.errors import UserError as UserError
 from evokernel.api.frames import attempts_df as attempts_df
 from evokernel.api.frames import values_df as values_df
+from evokernel.api.kernels import Export as Export
 from evokernel.api.kernels import Kernel as Kernel
 from evokernel.api.operators import Replacement as Replacement
 from evokernel.api.operators import Replacements as Replacements

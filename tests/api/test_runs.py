@@ -175,12 +175,16 @@ def test_best_kernel_and_its_export(runs, tmp_path):
     exported = kernel.export(tmp_path / "out")
     assert [one.task for one in exported.kernels] == [kernel.task.id]
     assert (tmp_path / "out" / "pyproject.toml").is_file()
+    assert "torch.ops.evokernel_cpp." in repr(exported)
+    assert "ExportResult(" not in repr(exported)
+    assert "2.00× faster than PyTorch eager" in exported._repr_html_()
+    assert "Kept from earlier exports" in repr(first.best("fused").export(tmp_path / "out"))
     slower = first.best(first.tasks[1])
     assert not slower.is_faster
     assert slower.export(tmp_path / "slower").kernels[0].operator.endswith("sigmoid_slower")
     assert sorted(one.task.rpartition("/")[2] for one in first.export(tmp_path / "all").kernels) == ["fused", "tanh"]
-    with pytest.raises(ek.UserError, match="this run has no task 'tahn'"):
-        first.best("tahn")
+    with pytest.raises(ek.UserError, match=r"this run has no task 'sigmod' \(did you mean 'sigmoid'\?\)"):
+        first.best("sigmod")
 
 
 def test_model_uses_the_faster_kernels_only(runs, capsys):
@@ -198,7 +202,21 @@ def test_model_uses_the_faster_kernels_only(runs, capsys):
     assert type(fast) is SmallModel
     assert fast.state_dict().keys() == model.state_dict().keys()
     assert fast.linear.weight is model.linear.weight
-    assert ek.replacements(model).results == []
+    with pytest.raises(ek.UserError, match="did not return this model"):
+        ek.replacements(model)
+
+
+def test_report_of_a_model_in_which_nothing_is_replaced(runs, files, tmp_path):
+    slower = record_run(tmp_path / "slower", files, {"sigmoid": 0.5}, "value")
+    model = SmallModel()
+    assert ek.replace_operators(model, slower, quiet=True) is model
+    assert "0 of 1 tasks" in repr(ek.replacements(model))
+    assert "not faster" in ek.replacements(model).not_replaced[0].reason
+
+
+def test_existing_run_is_not_overwritten(runs):
+    with pytest.raises(ek.UserError, match=r"already contains a run. Continue it with open_run\(.*\).resume\(\)"):
+        ek.run("starter/softmax", backend="cpp", folder=runs[0].folder)
 
 
 def test_calls_that_need_gradients_stay_torchs(runs):

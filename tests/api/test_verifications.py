@@ -40,7 +40,8 @@ def wrong() -> ek.Verification:
 def test_a_correct_kernel(good):
     assert good.correct
     assert good
-    assert (good.reason, good.detail) == ("", "")
+    assert good.reason is good.record()["reason"] is None
+    assert good.detail == ""
     assert good.speedup == good.outcome.speedup == pytest.approx(good.speedups["eager"])
     assert good.latency_us == good.outcome.latency_us > 0
     assert [gate.gate for gate in good.gates] == ["screen", "build", "check", "sanitize", "time"]
@@ -82,12 +83,13 @@ def planned_like(result: ek.Verification):
 
 
 def test_several_kernels_keep_their_order_and_share_warm_workers():
-    kernels = [GOOD, {"kernel.cpp": GOOD + "// equal\n"}, (SAMPLES / "compile_error-syntax" / "kernel.cpp").read_text()]
+    kernels = [GOOD, {"kernel.cpp": GOOD + "// equal\n"}, SAMPLES / "compile_error-syntax" / "kernel.cpp"]
     results = ek.verify_many(kernels, TASK, backend="cpp", settings=SETTINGS, workers=1)
     assert [one.correct for one in results] == [True, True, False]
     assert len(results.correct) == 2
     assert "2 of 3 kernels passed every gate" in repr(results)
     assert "compile_error" in results._repr_html_()
+    assert [one.name for one in results] == [results[0].kernel.id, results[1].kernel.id, str(kernels[2])]
     (pool,) = workers.POOLS.values()
     processes = [worker.process for worker in pool.executor.workers if worker.process]
     ek.verify(GOOD, TASK, backend="cpp", settings=SETTINGS)
@@ -139,6 +141,17 @@ def test_verify_works_inside_a_running_loop():
         (lambda: ek.verify_many([GOOD, " \n"], TASK, backend="cpp"), "kernel 1: "),
         (lambda: ek.verify_many([GOOD], [TASK, TASK], backend="cpp"), "1 kernels but 2 tasks"),
         (lambda: ek.verify_many(GOOD, TASK, backend="cpp"), "takes a list of kernels"),
+        (lambda: ek.verify(None, TASK, backend="cpp"), "a kernel is source text"),
+        (lambda: ek.verify("nothere.cpp", TASK, backend="cpp"), "No such file"),
+        (lambda: ek.verify(GOOD, TASK, backend=3), "backend is 3"),
+        (lambda: ek.verify(GOOD, TASK, backend="cpp", settings=3), "settings must be a dictionary"),
+        (lambda: ek.verify_many(None, TASK, backend="cpp"), "takes a list of kernels"),
+        (lambda: ek.task(None), "a task is .* not NoneType"),
+        (lambda: ek.attempts_df([None]), "not NoneType"),
+        (lambda: ek.attempts_df(None), "not NoneType"),
+        (lambda: ek.values_df(None), "not NoneType"),
+        (lambda: ek.run(None), "not NoneType"),
+        (lambda: ek.run("starter/softmax", out="runs/a"), "the argument folder=, not out="),
         (lambda: ek.task("starter"), "names 16 tasks"),
         (lambda: ek.open_run("nowhere"), "is not a run folder"),
         (lambda: ek.run([]), "no tasks given"),

@@ -34,6 +34,13 @@ def test_unusable_bank_leaves_no_run_folder(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_refused_run_folder_leaves_no_bank(tmp_path):
+    factory.create_engine(cpp("memory=other.db"), tmp_path / "a").close()
+    with pytest.raises(UserError, match=r"already contains a run\. Resume it"):
+        factory.create_engine(cpp(), tmp_path / "a")
+    assert not (tmp_path / "evokernel-memory.db").exists()
+
+
 def test_run_id_in_the_bank_is_not_reused(tmp_path):
     first = factory.create_engine(cpp("id=one", "clock=synthetic", "budget=1"), tmp_path / "a")
     first.memory.add(first.distill(first.run.tasks[0], first_attempt(first), ()))

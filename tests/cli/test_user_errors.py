@@ -48,7 +48,7 @@ RUNS: list[tuple[list[str], list[str]]] = [
     (["--set", "budget"], ["key=value"]),
     (["--config", "missing.toml"], ["missing.toml"]),
     (["--config", "broken.toml"], ["broken.toml", "TOML"]),
-    (["--out", "file/run"], ["file/run", "--out"]),
+    (["--out", "file/run"], ["file/run", "Choose another one"]),
     (["--memory", "file/bank.db"], ["file/bank.db", "--memory"]),
     (["--memory", "corrupt.db"], ["corrupt.db", "--memory"]),
     (["--tasks", "syntax.py"], ["syntax.py", "line 2"]),
@@ -145,7 +145,9 @@ def test_other_commands_refuse_wrong_input(here: Path, task_file: Path, call: Ca
     assert_refused(call("verify", "kernel.cpp", "--task", f"{task_file},starter/softmax"), "names 2 tasks")
     assert_refused(call("verify", "kernel.cpp", "--task", task_file), "kernel.cpp is empty", "evokernel tasks show")
     (here / "kernel.py").write_text("def kernel(x): ...\n")
-    assert_refused(call("verify", "kernel.py", "--task", task_file, "--backend", "cpp"), "takes kernel.cpp, not kernel.py", "--backend")
+    assert_refused(
+        call("verify", "kernel.py", "--task", task_file, "--backend", "cpp"), "takes kernel.cpp, not kernel.py", "choose another backend"
+    )
     (here / "notes").mkdir()
     (here / "notes" / "read.me").write_text("no kernel here\n")
     assert_refused(call("verify", "notes", "--task", task_file, "--backend", "cpp"), "takes kernel.cpp, not read.me")
@@ -159,5 +161,5 @@ def test_other_commands_refuse_wrong_input(here: Path, task_file: Path, call: Ca
     assert_refused(call("run", "--backend", "cpp", "--tasks", task_file, "--out", "runs/one"), "already contains a run", "resume")
     (here / "file").write_text("")
     sample_run.write_run(here / "runs" / "two", *sample_run.make_sample())
-    assert_refused(call("export", "runs/two", "--out", "file/x"), "--out")
+    assert_refused(call("export", "runs/two", "--out", "file/x"), "Choose another folder")
     assert (here / "kernel.so").exists()

@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -242,6 +243,32 @@ def test_only_kernels_faster_than_their_best_baseline_are_exported(tmp_path: Pat
     assert "made/untimed (no baseline was timed)" in export.describe_omitted()
     with pytest.raises(UserError, match=r"no correct kernel is faster than its best baseline: made/slow \(6.00× slower\).*--all"):
         export_kernels(run, run.attempts(), tmp_path / "out", only="slow")
+
+
+def test_package_gains_the_kernels_of_further_exports(tmp_path: Path) -> None:
+    tasks = {name: sample_run.make_task(name) for name in ("fast", "slow", "other")}
+    outcomes = {"fast": sample_run.passed_outcome(50.0), "slow": sample_run.passed_outcome(600.0), "other": sample_run.passed_outcome(20.0)}
+    attempts = {name: sample_run.make_attempt(tasks[name], 0, outcome) for name, outcome in outcomes.items()}
+    first = sample_run.write_run(tmp_path / "first", [tasks["fast"], tasks["slow"]], [attempts["fast"], attempts["slow"]])
+    second = sample_run.write_run(tmp_path / "second", [tasks["other"]], [attempts["other"]], id="second-run")
+    out = tmp_path / "out"
+    export_kernels(first, first.attempts(), out, only="fast")
+    export_kernels(first, first.attempts(), out, only="slow", export_all=True)
+    export = export_kernels(second, second.attempts(), out)
+    assert [kernel.task for kernel in export.kernels] == ["made/other"]
+    assert [kernel.task for kernel in export.kept] == ["made/fast", "made/slow"]
+    names = ["made_fast", "made_other", "made_slow_slower"]
+    assert sorted(path.parent.name for path in out.rglob("provenance.json")) == names
+    package = (out / "evokernel_cpp" / "__init__.py").read_text()
+    project = tomllib.loads((out / "pyproject.toml").read_text())
+    assert f"from . import {', '.join(names)}" in package
+    assert project["tool"]["setuptools"]["packages"] == ["evokernel_cpp", *(f"evokernel_cpp.{name}" for name in names)]
+    readme = (out / "README.md").read_text()
+    assert readme.startswith("# Kernels of runs second-run, made-run")
+    assert "Kept from earlier exports: `made_fast`, `made_slow_slower`." in readme
+    assert "**6.00× slower than PyTorch eager**" in readme
+    replaced = export_kernels(first, first.attempts(), out)
+    assert [kernel.task for kernel in replaced.kept] == ["made/other"], "slow is a task of this run and is left out"
 
 
 @pytest.mark.parametrize("backend", ["ascendc", "cpp", "cuda", "pallas", "triton"])

@@ -111,13 +111,15 @@ def import_pandas() -> ModuleType:
 
 def as_runs(runs: AnyRun | Iterable[AnyRun]) -> list[Run]:
     """Return runs, opened if only their folders are given."""
-    several = [runs] if isinstance(runs, Run | str | os.PathLike) else list(runs)
+    several = list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str | os.PathLike) else [runs]
     return [one if isinstance(one, Run) else open_run(one) for one in several]
 
 
 def find_bank(source: AnyRun) -> BankLocation:
     """Return the bank of a run, or the bank that a path or URL names."""
     if not isinstance(source, Run):
+        if not isinstance(source, str | os.PathLike):
+            raise UserError(f"values_df takes a run, the folder of one, or a memory bank, not {type(source).__name__}.")
         text = os.fspath(source)
         if not (Path(text) / "run.toml").is_file():
             return parse_location(resolve_path(text))

@@ -1,4 +1,4 @@
-"""A verified kernel of a run: `Run.best(task)`."""
+"""A verified kernel of a run, `Run.best(task)`, and what an export wrote."""
 
 from __future__ import annotations
 
@@ -13,6 +13,31 @@ from evokernel.reports.export import ExportResult, export_kernels
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.outcome_report import measurement_rows
 from evokernel.reports.tables import Column, Table
+
+
+class Export(TableView, ExportResult):
+    """What an export wrote, shown as a table with one row per kernel.
+
+    Attributes:
+        folder: The folder that can be installed with pip.
+        package: Name of the Python package and of the operators' namespace.
+        kernels: The kernels that were written: `task`, `attempt`, `folder`, `operator`, `latency_us`, `comparison`.
+        omitted: Correct kernels that were left out, because they are not faster than their best baseline.
+        unsolved: Ids of the tasks without a correct kernel.
+        kept: Kernels of other tasks that were in the package before.
+    """
+
+    def tables(self) -> list[Table]:
+        """Return the table of the kernels that were written, as data."""
+        columns = (Column("task"), Column("latency", "us"), Column("speed"), Column("operator" if self.has_wrapper else "folder"))
+        rows = tuple((one.task, one.latency_us, one.comparison.describe(), one.operator or str(one.folder)) for one in self.kernels)
+        return [Table(f"Exported to {self.folder}", columns, rows)]
+
+    def note(self) -> str:
+        """Return what else is in the package, and what was left out."""
+        kept = f"Kept from earlier exports: {', '.join(one.task for one in self.kept)}" if self.kept else ""
+        unsolved = f"Not solved: {', '.join(self.unsolved)}" if self.unsolved else ""
+        return "\n".join(filter(None, [kept, self.describe_omitted(), unsolved]))
 
 
 class Kernel(TableView):
@@ -64,7 +89,7 @@ class Kernel(TableView):
         """Whether the kernel is faster than its best baseline by more than the noise of the measurement."""
         return compare_speed(self.outcome).is_faster
 
-    def export(self, folder: str | os.PathLike[str], package: str = "") -> ExportResult:
+    def export(self, folder: str | os.PathLike[str], package: str = "") -> Export:
         """Write this kernel as an installable Python package with a PyTorch operator, its tests and its provenance.
 
         `evokernel export` does the same for all kernels of a run that are faster than their best baseline. This kernel is
@@ -72,7 +97,7 @@ class Kernel(TableView):
         faster.
 
         Args:
-            folder: Where to write. An earlier export in the same folder is replaced.
+            folder: Where to write. A package that is already there gains the kernels; earlier ones of the same tasks are replaced.
             package: Name of the Python package and of the operator's namespace; `evokernel_BACKEND` by default.
 
         Returns:
@@ -81,7 +106,7 @@ class Kernel(TableView):
         Raises:
             UserError: The folder cannot be written, or the package's name is invalid.
         """
-        return export_kernels(self._run, self._run.attempts(), Path(folder), self.task.id, export_all=True, package=package)
+        return Export(*export_kernels(self._run, self._run.attempts(), Path(folder), self.task.id, export_all=True, package=package))
 
     def tables(self) -> list[Table]:
         """Return the table that shows this kernel, as data."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from evokernel.api.progress import is_notebook
 from evokernel.api.runs import Run, open_run
@@ -17,6 +19,8 @@ from evokernel.torch_models.replacement import Replacement as Replacement
 
 Model = TypeVar("Model")
 ATTRIBUTE = "evokernel_replacements"
+UNCHANGED: WeakKeyDictionary[Any, Replacements] = WeakKeyDictionary()
+"""The reports for models that were returned as they are, because there was nothing to replace."""
 MAX_ERROR = 1e-2
 """The largest error of the model's outputs, in units of their root mean square, that `replace_operators` accepts."""
 
@@ -95,7 +99,9 @@ def replace_operators(
         raise UserError(
             f"the outputs of the model with operators differ by {max_error:.1e} of their size (RMS). Use the model without them."
         )
-    if result.model is not model:
+    if result.model is model:
+        UNCHANGED[model] = report
+    else:
         setattr(result.model, ATTRIBUTE, report)
     if not quiet:
         show(report)
@@ -108,9 +114,16 @@ def replacements(model: Any) -> Replacements:
 
     Args:
         model: A model that `replace_operators` returned.
+
+    Raises:
+        UserError: `replace_operators` did not return this model.
     """
     report = getattr(model, ATTRIBUTE, None)
-    return report if isinstance(report, Replacements) else Replacements([])
+    with suppress(TypeError):  # something that is no model may have no weak references
+        report = report or UNCHANGED.get(model)
+    if not isinstance(report, Replacements):
+        raise UserError("replace_operators did not return this model. Call replacements with the model that it returned.")
+    return report
 
 
 def show(report: Replacements) -> None:

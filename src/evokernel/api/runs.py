@@ -12,9 +12,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from evokernel.api.kernels import Kernel
+from evokernel.api.kernels import Export, Kernel
 from evokernel.api.progress import make_display
-from evokernel.api.tasks import Task, TaskList
+from evokernel.api.tasks import Task, TaskList, as_spec
 from evokernel.api.views import TableView
 from evokernel.app.run_lifecycle import run_to_completion
 from evokernel.app.run_progress import Progress, follow_run
@@ -26,7 +26,7 @@ from evokernel.core.run import Run as RunData
 from evokernel.engine.final_eval import INTERRUPTED
 from evokernel.engine.loop import Engine
 from evokernel.reports import metrics, tables
-from evokernel.reports.export import ExportResult, export_kernels, select_tasks
+from evokernel.reports.export import export_kernels, select_tasks
 from evokernel.reports.run_report import write_run_report
 from evokernel.reports.run_state import run_state
 from evokernel.reports.summary import summarize_run
@@ -130,11 +130,11 @@ class Run(TableView):
         attempts = self.attempts
         return summarize_run(self.data, attempts, metrics.elapsed_s(attempts), None)
 
-    def export(self, folder: str | os.PathLike[str], task: str = "", *, all_kernels: bool = False, package: str = "") -> ExportResult:
+    def export(self, folder: str | os.PathLike[str], task: str = "", *, all_kernels: bool = False, package: str = "") -> Export:
         """Write the best kernels as an installable Python package of PyTorch operators, as `evokernel export` does.
 
         Args:
-            folder: Where to write. An earlier export in the same folder is replaced.
+            folder: Where to write. A package that is already there gains the kernels; earlier ones of the same tasks are replaced.
             task: Export only this task: its id, its name, or a pattern.
             all_kernels: Export kernels too that are not faster than their best baseline; names mark them.
             package: Name of the Python package and of the operators' namespace; `evokernel_BACKEND` by default.
@@ -142,7 +142,7 @@ class Run(TableView):
         Raises:
             UserError: There is nothing to export, or the folder cannot be written.
         """
-        return export_kernels(self.data, self.attempts, Path(folder), task, export_all=all_kernels, package=package)
+        return Export(*export_kernels(self.data, self.attempts, Path(folder), task, export_all=all_kernels, package=package))
 
     def resume(self, budget: int | None = None, *, workers: int | None = None, quiet: bool = False, **settings: Any) -> Run:
         """Continue this run, or give a finished run more attempts, and wait until it ends.
@@ -218,6 +218,7 @@ def run(
         UserError: A setting or a task has a mistake, or the backend cannot work here.
         InfraError: A device, a worker or a service failed; the run can be resumed.
     """
+    check_run_folder(folder, settings)
     flags: dict[str, Any] = {
         "backend": backend,
         "generator": generator,
@@ -233,6 +234,15 @@ def run(
         write_note(note, quiet)
     finish(engine, quiet)
     return Run(RunData.open(engine.run.folder))
+
+
+def check_run_folder(folder: str | os.PathLike[str] | None, settings: Mapping[str, Any]) -> None:
+    """Raise UserError if the folder of a new run has another argument's name, or already contains a run."""
+    if "out" in settings:
+        raise UserError(f"the folder of a run is the argument folder=, not out=: folder={os.fspath(settings['out'])!r}.")
+    if folder and (Path(folder) / "run.toml").exists():
+        name = os.fspath(folder)
+        raise UserError(f"{name} already contains a run. Continue it with open_run({name!r}).resume(), or choose another folder=.")
 
 
 async def arun(tasks: AnyTasks = "starter", **settings: Any) -> Run:
@@ -252,6 +262,8 @@ def open_run(folder: str | os.PathLike[str]) -> Run:
     Raises:
         UserError: The folder is not a run.
     """
+    if not isinstance(folder, str | os.PathLike):
+        raise UserError(f"a run is named by its folder, not {type(folder).__name__}.")
     return Run(RunData.open(Path(folder)))
 
 
@@ -259,6 +271,8 @@ def join_specs(chosen: AnyTasks) -> str:
     """Return the specification of all tasks as one text."""
     if isinstance(chosen, str | os.PathLike | Task):
         return one_spec(chosen)
+    if not isinstance(chosen, Sequence):
+        raise UserError(f"tasks are a suite such as 'starter', a task, a file or a list of these, not {type(chosen).__name__}.")
     specs = [one_spec(one) for one in chosen]
     if not specs:
         raise UserError("no tasks given. Name a suite such as 'starter', a task or a file.")
@@ -267,7 +281,9 @@ def join_specs(chosen: AnyTasks) -> str:
 
 def one_spec(chosen: str | os.PathLike[str] | Task) -> str:
     """Return the specification of one task."""
-    return (chosen.spec or chosen.id) if isinstance(chosen, Task) else os.fspath(chosen)
+    if isinstance(chosen, Task):
+        return chosen.spec or chosen.id
+    return as_spec(chosen)
 
 
 def finish(engine: Engine, quiet: bool) -> None:

@@ -114,9 +114,10 @@ def task(spec: str | os.PathLike[str] | Task, size: TimedSize | None = None) -> 
     """
     if isinstance(spec, Task):
         return task(spec.spec, size or spec.size) if spec.spec else spec
-    files = find_task_files(os.fspath(spec))
+    text = as_spec(spec)
+    files = find_task_files(text)
     if len(files) != 1:
-        raise UserError(f"'{os.fspath(spec)}' names {len(files)} tasks. Name one, such as {files[0].id}, or list them with tasks().")
+        raise UserError(f"'{text}' names {len(files)} tasks. Name one, such as {files[0].id}, or list them with tasks().")
     return load_task(files[0], size)
 
 
@@ -133,7 +134,14 @@ def tasks(pattern: str | os.PathLike[str] = "starter", size: TimedSize | None = 
     Raises:
         UserError: There is no such task, or a file cannot be used.
     """
-    return TaskList(load_task(file, size) for file in find_task_files(os.fspath(pattern)))
+    return TaskList(load_task(file, size) for file in find_task_files(as_spec(pattern)))
+
+
+def as_spec(spec: str | os.PathLike[str]) -> str:
+    """Return a specification of tasks as text. Raises UserError if it is something else."""
+    if not isinstance(spec, str | os.PathLike):
+        raise UserError(f"a task is 'suite/name' or the path of a .py file, not {type(spec).__name__}.")
+    return os.fspath(spec)
 
 
 def load_task(file: TaskFile, size: TimedSize | None) -> Task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
@@ -11,7 +12,7 @@ from evokernel.api.kernels import Kernel
 from evokernel.api.tasks import Task
 from evokernel.api.views import TableView
 from evokernel.api.workers import shared_pool
-from evokernel.app.verification_pool import KernelSource, PlannedVerification, ProgressListener, TaskSource, VerificationPool
+from evokernel.app.verification_pool import KernelSource, PlannedVerification, ProgressListener, TaskSource, VerificationPool, is_path
 from evokernel.core.config import usable_cores
 from evokernel.core.errors import UserError
 from evokernel.core.records import GateResult, Outcome, TimedSize
@@ -33,12 +34,14 @@ class Verification(TableView):
     Attributes:
         task: The task's record.
         kernel: The kernel that was verified.
+        name: What tables call the kernel: its path, its attempt in a run, or else the id of the candidate.
         outcome: The complete record of the verifier.
     """
 
-    def __init__(self, planned: PlannedVerification, outcome: Outcome) -> None:
+    def __init__(self, planned: PlannedVerification, outcome: Outcome, name: str = "") -> None:
         self.task: TaskRecord = planned.task
         self.kernel = planned.candidate
+        self.name = name or planned.candidate.id
         self.outcome = outcome
 
     def __bool__(self) -> bool:
@@ -55,9 +58,9 @@ class Verification(TableView):
         return self.outcome.gates
 
     @property
-    def reason(self) -> str:
-        """Why the kernel failed, in one stable word such as `mismatch`; empty if it is correct."""
-        return self.outcome.failure.reason if self.outcome.failure else ""
+    def reason(self) -> str | None:
+        """Why the kernel failed, in one stable word such as `mismatch`; None if it is correct."""
+        return self.outcome.failure.reason if self.outcome.failure else None
 
     @property
     def detail(self) -> str:
@@ -127,7 +130,7 @@ class Verifications(list[Verification], TableView):
             *(Column("latency", "us"), Column("speed-up", "ratio", explanation="latency of the first baseline / latency of the kernel")),
         )
         rows = tuple(
-            (one.task.id, one.kernel.id, "✓ correct" if one.correct else "✗ failed", one.reason, one.latency_us, one.speedup)
+            (one.task.id, one.name, "✓ correct" if one.correct else "✗ failed", one.reason or "", one.latency_us, one.speedup)
             for one in self
         )
         return [Table(f"{len(self.correct)} of {formatting.format_count(len(self), 'kernel')} passed every gate", columns, rows)]
@@ -168,7 +171,7 @@ def verify(
     """
     pool = shared_pool(settings=settings)
     planned = plan(pool, kernel, task, backend, size, baselines, settings)
-    return Verification(planned, pool.submit(planned, on_gate=on_gate, ignore_cache=ignore_cache).result())
+    return Verification(planned, pool.submit(planned, on_gate=on_gate, ignore_cache=ignore_cache).result(), kernel_name(kernel))
 
 
 async def averify(
@@ -186,7 +189,7 @@ async def averify(
     pool = await asyncio.to_thread(shared_pool, None, settings)
     planned = await asyncio.to_thread(plan, pool, kernel, task, backend, size, baselines, settings)
     future = pool.submit(planned, on_gate=on_gate, ignore_cache=ignore_cache)
-    return Verification(planned, await asyncio.wrap_future(future))
+    return Verification(planned, await asyncio.wrap_future(future), kernel_name(kernel))
 
 
 def verify_many(
@@ -229,7 +232,8 @@ def verify_many(
         if len(running) >= (workers or usable_cores()):
             wait(running, return_when=FIRST_COMPLETED)
         futures.append(pool.submit(planned, ignore_cache=ignore_cache))
-    return Verifications(Verification(planned, future.result()) for planned, future in zip(plans, futures, strict=True))
+    outcomes = [future.result() for future in futures]
+    return Verifications(map(Verification, plans, outcomes, map(kernel_name, kernels)))
 
 
 async def averify_many(
@@ -248,11 +252,18 @@ async def averify_many(
     plans = await asyncio.to_thread(plan_many, pool, kernels, task, backend, size, baselines, settings)
     limit = asyncio.Semaphore(workers or usable_cores())
 
-    async def verify_one(planned: PlannedVerification) -> Verification:
+    async def verify_one(planned: PlannedVerification, name: str) -> Verification:
         async with limit:
-            return Verification(planned, await asyncio.wrap_future(pool.submit(planned, ignore_cache=ignore_cache)))
+            return Verification(planned, await asyncio.wrap_future(pool.submit(planned, ignore_cache=ignore_cache)), name)
 
-    return Verifications(await asyncio.gather(*map(verify_one, plans)))
+    return Verifications(await asyncio.gather(*map(verify_one, plans, map(kernel_name, kernels))))
+
+
+def kernel_name(kernel: AnyKernel) -> str:
+    """Return what tables call a kernel: its path or its attempt in a run; empty for source text."""
+    if isinstance(kernel, Kernel):
+        return kernel.attempt
+    return os.fspath(kernel) if isinstance(kernel, os.PathLike) or (isinstance(kernel, str) and is_path(kernel)) else ""
 
 
 def plan(
@@ -265,7 +276,7 @@ def plan(
     settings: Mapping[str, Any] | None,
 ) -> PlannedVerification:
     """Check the arguments of one verification. Raises UserError."""
-    if isinstance(baselines, str):
+    if isinstance(baselines, str) or not isinstance(baselines, Sequence):
         raise UserError(f"baselines must be a list of names, such as [{baselines!r}]")
     source = kernel.candidate if isinstance(kernel, Kernel) else kernel
     own_size = size or (task.size if isinstance(task, Task) else None)
@@ -283,7 +294,7 @@ def plan_many(
     settings: Mapping[str, Any] | None,
 ) -> list[PlannedVerification]:
     """Check the arguments of several verifications. Raises UserError, which names the kernel by its position."""
-    if isinstance(kernels, str | Mapping):
+    if isinstance(kernels, str | Mapping) or not isinstance(kernels, Sequence):
         raise UserError("verify_many takes a list of kernels. For one kernel, call verify.")
     tasks: list[Any] = list(task) if isinstance(task, list | tuple) else [task] * len(kernels)
     if len(tasks) != len(kernels):

@@ -11,6 +11,7 @@ from typing import Any
 
 from evokernel.app.verification_pool import VerificationPool
 from evokernel.core.config import usable_cores
+from evokernel.core.errors import UserError
 
 PoolKey = tuple[int, int, str]
 """Process, number of workers, and settings of the executor."""
@@ -21,6 +22,8 @@ LOCK = threading.Lock()
 def shared_pool(workers: int | None = None, settings: Mapping[str, Any] | None = None) -> VerificationPool:
     """Return the pool for this number of workers and these settings of the executor. The first worker
     process starts with the pool, the others when they are needed."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise UserError(f'settings must be a dictionary, such as {{"timeout_s": 20}}, not {type(settings).__name__}.')
     executor = (settings or {}).get("executor")
     count = max(workers or 0, usable_cores())
     key = (os.getpid(), count, json.dumps(executor, sort_keys=True))

@@ -92,6 +92,7 @@ def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
     tasks = load_sized_tasks(config, config.tasks)
     config = config.model_copy(update={"id": config.id or new_run_id([config.plugin_name("backend"), config.plugin_name("generator")])})
     folder = folder or Path("runs") / config.id
+    Run.check_new_folder(folder)  # before the bank, which is created if it does not exist
     environment = {"versions": versions, "hardware": describe_hardware()}
     parts |= make_parts(config)
     start_kernels = read_start_kernels(config, tasks)
@@ -119,7 +120,7 @@ def resume_engine(folder: Path, overrides: Sequence[str] = (), **flags: Any) -> 
     config = resolve_config(None, overrides, base=run.config.model_dump(mode="json"), **flags)
     for setting in ("id", "tasks", "size", "start", "fresh", "memory_read_only", "memory", "backend", "schedule"):
         if getattr(config, setting) != getattr(run.config, setting):
-            raise UserError(f"setting '{setting}' cannot change when a run is resumed. Start a new run with 'evokernel run'.")
+            raise UserError(f"setting '{setting}' cannot change when a run is resumed. Start a new run.")
     parts = {"executor": make_part(config, "executor")}
     environment = {"versions": verifier_toolchain(config, parts["executor"]), "hardware": describe_hardware()}
     check_llm_review(config)

@@ -51,9 +51,14 @@ def list_kernels(path: Path) -> list[Path]:
     """The kernels of a folder: its files in a kernel language and its folders that are kernels; the path itself if it is a kernel."""
     if is_kernel(path):
         return [path]
-    suffixes = {suffix for cls in load_backend_classes().values() for suffix in (Path(cls.file_name).suffix, *cls.same_suffixes)}
+    suffixes = kernel_suffixes()
     entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")) and entry.name not in BUILD_FOLDERS)
     return [entry for entry in entries if (is_kernel(entry) if entry.is_dir() else entry.suffix in suffixes)] or [path]
+
+
+def kernel_suffixes() -> set[str]:
+    """The suffixes of files in a kernel language, such as `.cpp`."""
+    return {suffix for cls in load_backend_classes().values() for suffix in (Path(cls.file_name).suffix, *cls.same_suffixes)}
 
 
 def name_file_lines(detail: str, kernel: Candidate, file_name: str) -> str:
@@ -153,7 +158,7 @@ def require_kernel_source(kernel: Candidate, backend: Backend | type[Backend]) -
     listed = ", ".join(islice(kernel.files, 5)) + (", ..." if len(kernel.files) > 5 else "")
     if not any(Path(name).suffix in (Path(file).suffix, *other_suffixes) for name in kernel.files):
         expected = f"{file} (or {', '.join(other_suffixes)})" if other_suffixes else file
-        raise UserError(f"backend '{kernel.backend}' takes {expected}, not {listed}. Name such a file, or choose another --backend.")
+        raise UserError(f"backend '{kernel.backend}' takes {expected}, not {listed}. Name such a file, or choose another backend.")
     if not any(text.strip() for text in kernel.files.values()):
         raise UserError(f"{listed} is empty. Write a kernel into it; 'evokernel tasks show TASK' prints its entry point.")
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from evokernel.app.factory import check_llm_review, load_sized_tasks, make_part
-from evokernel.app.kernel_files import detect_backend, load_backend_classes, read_candidate, require_kernel_source
+from evokernel.app.kernel_files import detect_backend, kernel_suffixes, load_backend_classes, read_candidate, require_kernel_source
 from evokernel.core.config import RunConfig, resolve_config
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import find_plugin
@@ -105,6 +105,8 @@ class VerificationPool:
         """Load a task once for each backend and size; a file is read again if it changed."""
         if isinstance(task, Task):
             return task
+        if not isinstance(task, str | os.PathLike):
+            raise UserError(f"a task is 'suite/name', the path of a .py file or a task that was loaded, not {type(task).__name__}.")
         path = Path(task)
         spec = f"{task}@{path.stat().st_mtime_ns}" if path.suffix == ".py" and path.is_file() else str(task)
         key = (spec, config.plugin_name("backend"), config.size)
@@ -156,11 +158,16 @@ def listener_key(job: Job) -> tuple[str, int]:
 
 
 def as_candidate(kernel: KernelSource, backend: str | None) -> Candidate:
-    """Read a kernel. A string is source text if it has several lines or names no file; then the backend must be named."""
+    """Read a kernel. A string is source text unless `is_path` says that it is a path; then the backend must be named."""
+    if backend is not None:
+        require_backend_name(backend)
     if isinstance(kernel, Candidate):
         return kernel
     if isinstance(kernel, Mapping):
         return Candidate(backend=require_backend_name(backend), files=dict(kernel))
+    if not isinstance(kernel, str | os.PathLike):
+        kind = type(kernel).__name__
+        raise UserError(f"a kernel is source text, a path, a dictionary of files by name, or a kernel of a run, not {kind}.")
     path = Path(kernel)
     if isinstance(kernel, os.PathLike) or is_path(kernel):
         return read_candidate(path, backend or detect_backend(path))
@@ -169,13 +176,17 @@ def as_candidate(kernel: KernelSource, backend: str | None) -> Candidate:
 
 
 def is_path(text: str) -> bool:
-    """Whether a text is a path and not the source of a kernel."""
-    return "\n" not in text and 0 < len(text) < os.pathconf("/", "PC_PATH_MAX") and Path(text).exists()
+    """Whether a text is a path and not the source of a kernel: one line that names a file, or that ends as the name of a kernel's file."""
+    if "\n" in text or not 0 < len(text) < os.pathconf("/", "PC_PATH_MAX"):
+        return False
+    return Path(text).exists() or Path(text).suffix in kernel_suffixes()
 
 
 def require_backend_name(backend: str | None) -> str:
     """Return the name of an existing backend. Raises UserError otherwise."""
     if backend is None:
         raise UserError('source text has no file name: name its language, such as backend="cpp"')
+    if not isinstance(backend, str):
+        raise UserError(f"backend is {backend!r}, but must be the name of a backend, such as 'cpp'.")
     find_plugin("backend", backend)
     return backend

@@ -55,6 +55,8 @@ def command(folder: Path, out: Path | None, spec: str, export_all: bool, package
     ]
     print_text(format_table(["task", "latency", "speed", "operator" if exported.has_wrapper else "folder"], cells, [False, True]))
     print_text(f"Times: {formatting.clock_label(exported.clocks)}. Folder: {exported.folder}")
+    if exported.kept:
+        print_text(f"Kept from earlier exports: {', '.join(one.task for one in exported.kept)}")
     if omitted := exported.describe_omitted():
         print_text(omitted)
     if exported.unsolved:
@@ -87,6 +89,7 @@ def export_record(exported: ExportResult) -> dict[str, Any]:
             for kernel in exported.kernels
         ],
         "left_out": [{"task": one.task, **speed_record(one.comparison)} for one in exported.omitted],
+        "kept": [one.task for one in exported.kept],
         "unsolved": exported.unsolved,
         "wrapped": exported.has_wrapper,
         "clock": exported.clocks,

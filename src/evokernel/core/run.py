@@ -40,16 +40,21 @@ class Run:
     @classmethod
     def create(cls, folder: Path, config: RunConfig, tasks: Sequence[Task], environment: Environment) -> Run:
         """Create the folder of a new run. Raises UserError if the folder already contains a run."""
-        if (folder / "run.toml").exists():
-            raise UserError(f"{folder} already contains a run. Resume it with 'evokernel resume {folder}', or choose another folder.")
+        cls.check_new_folder(folder)
         run = cls(folder, config, list(tasks), environment)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"cannot create the run folder {folder}: {error.strerror}. Choose another one with --out.") from error
+            raise UserError(f"cannot create the run folder {folder}: {error.strerror}. Choose another one.") from error
         paths.write_text(folder / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks))
         run.save_config(config)
         return run
+
+    @staticmethod
+    def check_new_folder(folder: Path) -> None:
+        """Raise UserError if the folder already contains a run."""
+        if (folder / "run.toml").exists():
+            raise UserError(f"{folder} already contains a run. Resume it with 'evokernel resume {folder}', or choose another folder.")
 
     @classmethod
     def open(cls, folder: Path) -> Run:

@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import json
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -22,6 +21,7 @@ from evokernel.core.records import Attempt, Candidate, Outcome, Settings, Task
 from evokernel.core.run import Run
 from evokernel.reports import formatting, metrics
 from evokernel.reports.delivery import Speed, SpeedComparison, compare_speed
+from evokernel.reports.earlier_export import EarlierKernel, keep_other_kernels
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.operator_spec import make_operator_spec
 
@@ -64,11 +64,17 @@ class ExportResult(NamedTuple):
     has_wrapper: bool
     """Whether kernels of this backend can be called from PyTorch."""
     clocks: list[str]
+    kept: list[EarlierKernel]
+    """Kernels of other tasks that an earlier export wrote into the same package, and that stay in it."""
 
     def describe_omitted(self) -> str:
         """One line that names the kernels which were left out and why; empty if none was."""
         reasons = list_reasons(self.omitted)
-        return f"Left out, not faster than the best baseline: {reasons}. Export them with --all." if reasons else ""
+        return (
+            f"Left out, not faster than the best baseline: {reasons}. Export them with --all (in Python: all_kernels=True)."
+            if reasons
+            else ""
+        )
 
 
 class KernelExport(NamedTuple):
@@ -92,7 +98,8 @@ def export_kernels(
 ) -> ExportResult:
     """Write the best kernel of each task that is faster than its best baseline, or of all solved tasks with `export_all`.
 
-    `only` selects tasks by id, name or pattern. `package` is the name of the Python package and of the operators' namespace.
+    `only` selects tasks by id, name or pattern. `package` is the name of the Python package and of the operators' namespace. Kernels that
+    an earlier export wrote into the same package are replaced if their tasks are exported again; those of other tasks stay.
     """
     results = select_tasks(metrics.collect_results(run, attempts), only)
     backend = run.config.plugin_name("backend")
@@ -106,24 +113,18 @@ def export_kernels(
     if not selected:
         raise UserError(explain_empty_export(run, omitted))
     parent = out / package if wrap else out
-    remove_earlier_kernels(parent)
+    replaced = {result.task.id for result in results} | {one.name for one in selected}
+    kept = keep_other_kernels(parent, lambda earlier: bool({earlier.task, earlier.name} & replaced))
     kernels = []
     for one in selected:
         write_files(parent / one.name, kernel_files(run, one, package, wrap))
         operator = f"torch.ops.{package}.{one.name}" if wrap else ""
         kernels.append(ExportedKernel(one.result.task.id, one.best.id, parent / one.name, operator, one.outcome.latency_us, one.comparison))
-    export = ExportResult(out, package, kernels, omitted, unsolved, wrap is not None, clocks)
+    export = ExportResult(out, package, kernels, omitted, unsolved, wrap is not None, clocks, kept)
     if wrap:
         write_package(run, export, selected)
     write_files(out, {"README.md": render_readme(run, export, selected)})
     return export
-
-
-def remove_earlier_kernels(folder: Path) -> None:
-    """Remove the kernels of an earlier export into the same folder, which the new export may leave out."""
-    for provenance in folder.glob("*/provenance.json"):
-        if (provenance.parent / "reference.py").is_file():
-            shutil.rmtree(provenance.parent)
 
 
 def check_package_name(name: str) -> str:
@@ -149,7 +150,7 @@ def explain_empty_export(run: Run, omitted: Sequence[OmittedKernel]) -> str:
         return f"nothing to export: no kernel of {run.folder} passed all gates. Give it more attempts: {more_attempts}"
     return (
         f"nothing to export: no correct kernel is faster than its best baseline: {list_reasons(omitted)}. "
-        f"Export them with --all, or give the run more attempts: {more_attempts}"
+        f"Export them with --all (in Python: all_kernels=True), or give the run more attempts: {more_attempts}"
     )
 
 
@@ -162,10 +163,11 @@ def select_tasks(results: list[TaskResult], only: str) -> list[TaskResult]:
     """Return the results of the tasks that match the pattern `only`; all of them if it is empty."""
     if not only:
         return results
-    names = [result.task.id for result in results]
-    matches = [one for one in results if any(fnmatchcase(name, only) for name in (one.task.id, one.task.id.rpartition("/")[2]))]
+    ids = [result.task.id for result in results]
+    names = [one.rpartition("/")[2] for one in ids]
+    matches = [one for one, *labels in zip(results, ids, names) if any(fnmatchcase(label, only) for label in labels)]
     if not matches:
-        raise UserError(f"this run has no task '{only}'{did_you_mean(only, names)}. It has: {', '.join(names)}.")
+        raise UserError(f"this run has no task '{only}'{did_you_mean(only, [*ids, *names])}. It has: {', '.join(ids)}.")
     return matches
 
 
@@ -205,8 +207,9 @@ def kernel_files(run: Run, export: KernelExport, package: str, wrap: Wrap | None
 
 def write_package(run: Run, export: ExportResult, selected: Sequence[KernelExport]) -> None:
     """Write the files that make the kernels one installable package."""
-    backend, names = run.config.plugin_name("backend"), sorted(one.name for one in selected)
-    values = {"config": run.config, "package": export.package, "names": names}
+    backend, names = run.config.plugin_name("backend"), sorted([*(one.name for one in selected), *(one.name for one in export.kept)])
+    values = {"runs": list_runs(run, export), "package": export.package, "names": names}
+    backends = dict.fromkeys([backend, *(one.backend for one in export.kept)])
     write_files(
         export.folder / export.package,
         {"__init__.py": render_template("export_package_init.py.j2", **values), RUNTIME.name: RUNTIME.read_text(encoding="utf-8")},
@@ -214,8 +217,8 @@ def write_package(run: Run, export: ExportResult, selected: Sequence[KernelExpor
     pyproject = render_template(
         "export_pyproject.toml.j2",
         package=export.package,
-        description=f"Kernels of backend {backend} as PyTorch operators, exported by EvoKernel",
-        dependencies=find_dependencies(backend),
+        description=f"Kernels of backend {', '.join(backends)} as PyTorch operators, exported by EvoKernel",
+        dependencies=list(dict.fromkeys(one for name in backends for one in find_dependencies(name))),
         packages=[export.package, *(f"{export.package}.{name}" for name in names)],
     )
     write_files(export.folder, {"pyproject.toml": pyproject})
@@ -267,21 +270,13 @@ def build_provenance(run: Run, export: KernelExport) -> dict[str, Any]:
 
 def render_readme(run: Run, export: ExportResult, selected: Sequence[KernelExport]) -> str:
     """Return the README of an export: a table of its kernels and how to use them."""
-    rows = [
-        {
-            "folder": f"{export.package}/{one.name}" if export.has_wrapper else one.name,
-            "name": one.name,
-            "task": one.result.task.id,
-            "latency": formatting.format_latency(one.outcome.latency_us),
-            "baseline": formatting.format_latency(one.comparison.baseline_us),
-            "speed": one.comparison.describe(),
-            "is_faster": one.comparison.is_faster,
-        }
-        for one in selected
-    ]
+    rows = [readme_row(export, one.name, one.result.task.id, one.outcome.latency_us, one.comparison) for one in selected]
+    rows += [readme_row(export, one.name, one.task, one.latency_us, one.comparison) for one in export.kept]
     return render_template(
         "export.md.j2",
+        runs=list_runs(run, export),
         config=run.config,
+        kept=[one.name for one in export.kept],
         backend=run.config.plugin_name("backend"),
         package=export.package,
         rows=rows,
@@ -291,6 +286,25 @@ def render_readme(run: Run, export: ExportResult, selected: Sequence[KernelExpor
         clock=formatting.clock_label(export.clocks),
         environment=run.environment_summary(),
     )
+
+
+def readme_row(export: ExportResult, name: str, task: str, latency_us: float | None, comparison: SpeedComparison) -> dict[str, Any]:
+    """Return one kernel's row in the table of the README."""
+    return {
+        "folder": f"{export.package}/{name}" if export.has_wrapper else name,
+        "name": name,
+        "task": task,
+        "latency": formatting.format_latency(latency_us),
+        "baseline": formatting.format_latency(comparison.baseline_us),
+        "speed": comparison.describe(),
+        "is_faster": comparison.is_faster,
+    }
+
+
+def list_runs(run: Run, export: ExportResult) -> str:
+    """`run a`, or `runs a, b` if kernels of another run stay in the package."""
+    ids = list(dict.fromkeys([run.config.id, *(one.run for one in export.kept)]))
+    return f"run{'s' * (len(ids) > 1)} {', '.join(ids)}"
 
 
 def render_template(file: str, **values: Any) -> str:
@@ -308,5 +322,5 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot create {folder}: {error.strerror}. Choose another folder with --out.") from error
+        raise UserError(f"cannot create {folder}: {error.strerror}. Choose another folder.") from error
     paths.write_files(folder, files)
