@@ -42,8 +42,8 @@ FAILED = Outcome(gates=(GateResult(gate="screen", passed=False, reason="forbidde
 
 
 class HeldExecutor:
-    """Completes every job at once, or keeps it until the test completes it. A kernel that says FAIL fails, one that says BROKEN has no
-    worker."""
+    """Completes every job at once, or keeps it until the test completes it. One worker begins the first job that is kept. A kernel
+    that says FAIL fails, one that says BROKEN has no worker."""
 
     def __init__(self) -> None:
         self.on_gate: Any = None
@@ -55,17 +55,28 @@ class HeldExecutor:
         future: Future[Outcome] = Future()
         self.jobs.append(job)
         self.held.append((job, future))
+        if self.is_holding and len(self.held) == 1:
+            self.begin(job, future)
         if not self.is_holding:
             threading.Thread(target=self.complete_all).start()
         return future
 
+    def begin(self, job: Job, future: Future[Outcome]) -> bool:
+        """Report the first gate of a job, as a worker that takes it; False if it was cancelled."""
+        if future.running():
+            return True
+        if not future.set_running_or_notify_cancel():
+            return False
+        self.on_gate(job, PASSED.gates[0].gate, None)
+        return True
+
     def complete_all(self) -> None:
         while self.held:
             job, future = self.held.pop(0)
+            if not self.begin(job, future):
+                continue
             text = "".join(job.candidate.files.values())
-            for gate in PASSED.gates[:1]:
-                self.on_gate(job, gate.gate, None)
-                self.on_gate(job, gate.gate, gate)
+            self.on_gate(job, PASSED.gates[0].gate, PASSED.gates[0])
             if "BROKEN" in text:
                 future.set_exception(InfraError("no worker\nanswers"))
             else:

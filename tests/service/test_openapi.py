@@ -32,7 +32,7 @@ def test_every_route_is_described_with_its_errors(server):
         "/metrics",
     } == set(schema["paths"])
     submit = schema["paths"]["/v1/verifications"]["post"]
-    assert {"200", "202", "400", "401", "403", "409", "413", "422", "429", "503"} == set(submit["responses"])
+    assert {"200", "202", "400", "401", "403", "409", "413", "415", "422", "429", "503"} == set(submit["responses"])
     assert "application/problem+json" in submit["responses"]["422"]["content"]
     assert schema["components"]["schemas"]["VerificationRequest"]["examples"]
     assert "HTTPValidationError" not in schema["components"]["schemas"], "every error is a problem"

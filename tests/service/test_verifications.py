@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
+from repository import ROOT
 from service_servers import read_stream, request_body, wait_for
 
 
@@ -79,6 +84,9 @@ def test_only_a_queued_verification_can_be_cancelled(server):
     ids = [submit(server, kernel=f"int x{n};").json()["id"] for n in range(4)]
     client = server.client()
     wait_for(lambda: len(server.executor.held) == 2)
+    one_ahead = client.get(f"/v1/verifications/{ids[1]}").json()
+    assert (one_ahead["state"], one_ahead["started_at"]) == ("queued", None), "the executor has it, but no worker"
+    assert client.delete(f"/v1/verifications/{ids[1]}").json()["state"] == "cancelled"
     assert client.delete(f"/v1/verifications/{ids[3]}").json()["state"] == "cancelled"
     assert client.delete(f"/v1/verifications/{ids[3]}").status_code == 200
     refusal = client.delete(f"/v1/verifications/{ids[0]}")
@@ -87,8 +95,56 @@ def test_only_a_queued_verification_can_be_cancelled(server):
     server.executor.is_holding = False
     server.executor.complete_all()
     states = [client.get(f"/v1/verifications/{id}", params={"wait_s": 30}).json()["state"] for id in ids]
-    assert states == ["done", "done", "done", "cancelled"]
-    assert len(server.executor.jobs) == 3
+    assert states == ["done", "cancelled", "done", "cancelled"]
+    assert [list(job.candidate.files.values()) for job in server.executor.jobs] == [["int x0;"], ["int x1;"], ["int x2;"]]
+    assert not server.queue.dispatcher.futures
+    assert not server.queue.dispatcher.begun
+
+
+def test_a_worker_that_began_a_cancelled_verification_changes_nothing(server):
+    """A worker takes it just before the cancellation, and reports a gate and an outcome just after it."""
+    server.executor.is_holding = True
+    submit(server, kernel="int first;")
+    id = submit(server, kernel="int second;").json()["id"]
+    wait_for(lambda: len(server.executor.held) == 2)
+    assert server.executor.held[1][1].set_running_or_notify_cancel()
+    assert server.client().delete(f"/v1/verifications/{id}").json()["state"] == "cancelled"
+    server.executor.complete_all()
+    wait_for(lambda: not server.queue.dispatcher.futures)
+    verification = server.client().get(f"/v1/verifications/{id}").json()
+    assert (verification["state"], verification["started_at"], verification["result"]) == ("cancelled", None, None)
+    assert not server.queue.progress.events
+
+
+def test_the_commands_of_the_page_work(server, tmp_path):
+    page = (ROOT / "docs" / "service.md").read_text()
+    verify, batch, follow = (block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "curl" in block)
+    (tmp_path / "kernel.cpp").write_text("int x;\n")
+    verification = json.loads(run_script(verify, server, tmp_path))
+    assert (verification["state"], verification["task"]) == ("done", "starter/softmax")
+    assert len(json.loads(run_script(batch, server, tmp_path))["verifications"]) == 2
+    events = run_script(follow.replace("/ID/", f"/{verification['id']}/"), server, tmp_path)
+    example = next(block for block in re.findall(r"```text\n(.*?)```", page, re.DOTALL) if "event:" in block)
+    assert events.startswith(example.partition("…")[0])
+
+
+def run_script(script: str, server: Any, folder: Path) -> str:
+    """The output of commands that the page gives, with the address of the test's server."""
+    script = script.replace("localhost:8766", server.url.removeprefix("http://"))
+    return subprocess.run(["bash", "-e", "-c", script], cwd=folder, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_a_body_without_its_type_and_missing_fields_are_named(server):
+    client = server.client()
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    untyped = client.post("/v1/verifications", content=json.dumps(request_body()), headers=form)
+    assert untyped.status_code == 415
+    assert "Content-Type: application/json" in untyped.json()["detail"]
+    empty = client.post("/v1/verifications", json={})
+    assert (empty.status_code, empty.json()["detail"]) == (422, "body: missing: task or task_source, backend, kernel or files")
+    wrong = client.post("/v1/verifications", json=request_body(size="huge", timeout_s=-1)).json()["detail"]
+    assert "size: " in wrong
+    assert "timeout_s: " in wrong
 
 
 def test_a_batch_is_accepted_completely_or_not_at_all(server):

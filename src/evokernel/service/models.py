@@ -62,9 +62,20 @@ class VerificationRequest(Body):
     )
     label: ShortText | None = Field(None, description="Your own name for this verification; returned as it is")
 
+    @model_validator(mode="before")
+    @classmethod
+    def name_missing_fields(cls, body: Any) -> Any:
+        """Name all missing fields at once."""
+        if isinstance(body, dict):
+            needed = (("task", "task_source"), ("backend",), ("kernel", "files"))
+            missing = [" or ".join(names) for names in needed if all(body.get(name) is None for name in names)]
+            if missing:
+                raise ValueError(f"missing: {', '.join(missing)}")
+        return body
+
     @model_validator(mode="after")
     def require_one_of_each(self) -> VerificationRequest:
-        """Refuse a request without or with two kernels, and without or with two tasks."""
+        """Refuse a request with two kernels or two tasks."""
         if (self.kernel is None) == (self.files is None):
             raise ValueError("give either 'kernel' or 'files'")
         if (self.task is None) == (self.task_source is None):

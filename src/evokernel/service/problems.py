@@ -7,6 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -19,6 +20,8 @@ from evokernel.core.errors import InfraError, UserError
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 MAX_DETAIL_CHARS = 1000
+MAX_MISTAKES = 5
+NOT_JSON = "send the body as JSON with the header Content-Type: application/json"
 
 
 class Problem(Exception):
@@ -55,15 +58,28 @@ def problem_response(problem: Problem) -> Response:
     return Response(json.dumps(body), problem.status, problem.headers, MEDIA_TYPE)
 
 
-def describe_validation_error(error: RequestValidationError) -> Problem:
-    """Name the first wrong field; a body that is not JSON is a malformed request."""
-    first = error.errors()[0]
+def describe_validation_error(error: RequestValidationError, content_type: str) -> Problem:
+    """Name the wrong fields; a body that is not JSON, or not said to be, is a malformed request."""
+    mistakes = error.errors()
+    first = mistakes[0]
     if first["type"] == "json_invalid":
         return Problem(400, f"the body is not JSON: {first['ctx']['error']}")
-    where = ".".join(str(part) for part in first["loc"] if part != "body") or "body"
-    count = len(error.errors()) - 1
-    more = f" ({count} more such mistake{'s' * (count > 1)})" if count else ""
-    return Problem(422, f"{where}: {first['msg'].removeprefix('Value error, ')}{more}")
+    if tuple(first["loc"]) == ("body",) and not is_json(content_type):
+        return Problem(415, NOT_JSON)
+    more = f" (and {len(mistakes) - MAX_MISTAKES} more)" if len(mistakes) > MAX_MISTAKES else ""
+    return Problem(422, "; ".join(map(describe_mistake, mistakes[:MAX_MISTAKES])) + more)
+
+
+def is_json(content_type: str) -> bool:
+    """Whether a body of this type is read as JSON."""
+    name = content_type.partition(";")[0].strip().lower()
+    return name == "application/json" or (name.startswith("application/") and name.endswith("+json"))
+
+
+def describe_mistake(mistake: Mapping[str, Any]) -> str:
+    """The field and what is wrong with it."""
+    where = ".".join(str(part) for part in mistake["loc"] if part != "body") or "body"
+    return f"{where}: {mistake['msg'].removeprefix('Value error, ')}"
 
 
 def install_handlers(app: FastAPI) -> None:
@@ -75,8 +91,8 @@ def install_handlers(app: FastAPI) -> None:
     async def answer_http(_: Request, error: HTTPException) -> Response:
         return problem_response(Problem(error.status_code, error.detail, error.headers))
 
-    async def answer_invalid(_: Request, error: RequestValidationError) -> Response:
-        return problem_response(describe_validation_error(error))
+    async def answer_invalid(request: Request, error: RequestValidationError) -> Response:
+        return problem_response(describe_validation_error(error, request.headers.get("content-type", "")))
 
     async def answer_user_error(_: Request, error: UserError) -> Response:
         return problem_response(Problem(422, str(error)))

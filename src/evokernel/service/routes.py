@@ -68,7 +68,7 @@ def answer_location(response: Response, path: str, is_replay: bool) -> None:
     status_code=202,
     response_model=Verification,
     tags=["verifications"],
-    responses=document_problems(409, 413) | {200: {"model": Verification, "description": "The verification has ended"}},
+    responses=document_problems(409, 413, 415) | {200: {"model": Verification, "description": "The verification has ended"}},
 )
 async def submit_verification(
     body: VerificationRequest,
@@ -164,7 +164,7 @@ def read_profile(id: str, tenant: TenantArg, queue: QueueArg) -> KernelProfile:
     return show_profile(queue.find(tenant, id))
 
 
-@router.post("/batches", status_code=202, response_model=Batch, tags=["batches"], responses=document_problems(409, 413))
+@router.post("/batches", status_code=202, response_model=Batch, tags=["batches"], responses=document_problems(409, 413, 415))
 async def submit_batch(body: BatchRequest, response: Response, tenant: TenantArg, queue: QueueArg, key: KeyArg = "") -> Batch:
     """Verify several kernels; all are accepted or none."""
     accepted = await run_in_threadpool(queue.submit, tenant, body.verifications, key=key, body=body.model_dump_json(), is_batch=True)

@@ -163,6 +163,7 @@ class VerificationQueue:
         """Cancel a verification that waits; one that is cancelled already stays so."""
         job = self.find(tenant, id)
         if self.journal.cancel(id, tenant.name):
+            self.dispatcher.withdraw(id)
             self.metrics.ended.labels("cancelled", "").inc()
             self.progress.forget(id)
         elif self.find(tenant, id).state != "cancelled":
