@@ -11,7 +11,7 @@ from time_limits import growing_limits, wait_until
 
 from evokernel.backends.cpp import plugin as CppBackend
 from evokernel.backends.cpp.abi import annotated_prototype, c_prototype
-from evokernel.backends.cpp.ceilings import NOMINAL, load_or_measure_ceilings
+from evokernel.backends.cpp.ceilings import NOMINAL, Ceilings, load_or_measure_ceilings, read_last_level_bytes
 from evokernel.backends.cpp.profile import diagnose
 from evokernel.backends.cpp.screen import screen_rules
 from evokernel.backends.native import toolchain
@@ -232,7 +232,7 @@ def test_ceilings_are_measured_once_and_cached(tmp_path, monkeypatch):
     monkeypatch.setenv("EVOKERNEL_CACHE", str(tmp_path))
     load_or_measure_ceilings.cache_clear()
     first = load_or_measure_ceilings("", "")
-    assert min(first) > 0
+    assert min(first[:4]) > 0
     assert first.cache_gbs >= first.memory_gbs * 0.5
     load_or_measure_ceilings.cache_clear()
     assert load_or_measure_ceilings("", "") == first  # a second measurement would differ
@@ -247,6 +247,35 @@ def test_profile_names_the_nearer_ceiling():
     assert "less work than the reference" in diagnose(task(flops=1e9, nbytes=1e6), 1000, NOMINAL).summary
 
 
+def test_data_in_the_last_level_cache_move_faster_than_memory():
+    machine = Ceilings(memory_gbs=16, cache_gbs=130, gflops=150, cache_bytes=1 << 19, last_level_bytes=36e6)
+    cached = diagnose(task(flops=131072, nbytes=1 << 20), 24, machine)
+    assert "The data fit into the cache" in cached.summary
+    assert "touch each byte" not in cached.summary
+    assert "less work" not in cached.summary
+    assert cached.figures["roofline_us"] < 24
+    assert cached.opportunities == ()
+    slower = diagnose(task(flops=131072, nbytes=1 << 20), 100, machine)
+    assert "less time than the floor is possible" in slower.summary
+    assert slower.figures["roofline_us"] == pytest.approx((1 << 20) / 16e3, rel=1e-3)
+
+
+def test_a_latency_below_the_floor_refutes_the_ceiling():
+    for flops, nbytes in ((1e6, 8e6), (1e8, 1e6)):
+        profile = diagnose(task(flops=flops, nbytes=nbytes), 600 if nbytes > flops else 2000, NOMINAL)
+        assert "measured on a busy machine" in profile.summary
+        assert "roofline_us" not in profile.figures
+        assert profile.opportunities == ()
+
+
+def test_size_of_the_last_level_cache(tmp_path):
+    for number, size in enumerate(("32K", "1024K", "36608K")):
+        (tmp_path / f"index{number}").mkdir()
+        (tmp_path / f"index{number}" / "size").write_text(f"{size}\n")
+    assert read_last_level_bytes(tmp_path) == 36608 * 1024
+    assert read_last_level_bytes(tmp_path / "missing") == 0
+
+
 def test_gap_to_the_roofline_is_an_estimated_opportunity():
     for flops, nbytes, us, cause in ((1e6, 8e6, 1000, "excess_traffic"), (1e8, 1e6, 5000, "vector_work"), (100, 400, 2, "launch")):
         profile = diagnose(task(flops=flops, nbytes=nbytes), us, NOMINAL)
@@ -254,7 +283,7 @@ def test_gap_to_the_roofline_is_an_estimated_opportunity():
         assert (row.cause, row.gain_us) == (cause, pytest.approx(us - profile.figures["roofline_us"], abs=1e-3))
         assert row.summary.startswith("Estimate from the roofline")
         assert (plugin_folder("backend", "cpp") / "knowledge" / f"{row.card}.md").is_file()
-    assert diagnose(task(flops=1e6, nbytes=8e6), 205, NOMINAL).opportunities == ()
+    assert diagnose(task(flops=1e6, nbytes=8e6), 805, NOMINAL).opportunities == ()
 
 
 def test_time_floor_counts_output_bytes():

@@ -18,7 +18,7 @@ def runs(tmp_path, monkeypatch):
 def test_compare_prints_paired_tables(runs, call):
     result = call("compare", *runs)
     assert result.code == 0
-    for text in ("Compared with runs/slow, paired by task", "2.00× faster [2.00 to 2.00]", "95 % confidence interval", "made/relu"):
+    for text in ("Compared with runs/slow, paired by task", "2.00× faster (3 tasks)", "95 % confidence interval", "made/relu"):
         assert text in result.out, text
     (pair,) = call("compare", *runs, "--json").json["compared_with_first"]
     assert pair["latency_ratio"]["mean"] == pytest.approx(2.0)

@@ -38,8 +38,22 @@ def test_latencies_are_paired_by_task(tmp_path):
     assert pair.solved.interval.low < 0.25 < pair.solved.interval.high
     assert pair.cost_usd == pytest.approx(8 * 0.25 - 7 * 0.5)
     (row,) = pairs_table(compare(first, second)).format_rows()
-    assert row[3].startswith("2.00× faster [2.00 to 2.00]")
-    assert row[2].startswith("+25 points [0 to 75]")
+    assert row[3].startswith("2.00× faster (3 tasks), p = ")
+    assert row[2].startswith("+25 points, p = ")
+
+
+def test_six_tasks_are_enough_for_an_interval(tmp_path):
+    names = [f"op{number}" for number in range(6)]
+    latencies = [100.0, 40.0, 10.0, 30.0, 20.0, 50.0]
+    first = write_run(tmp_path / "a", latencies, names=names)
+    second = write_run(tmp_path / "b", [us / 2 for us in latencies], names=names)
+    third = write_run(tmp_path / "c", [us / 2 for us in latencies[:5]], names=names[:5])
+    comparison = compare(first, second, third)
+    six, five = pairs_table(comparison).format_rows()
+    assert six[3] == "2.00× faster [2.00 to 2.00], p = 0.031"
+    assert five[3] == "2.00× faster (5 tasks), p = 0.062"
+    ratios = [pair["latency_ratio"] for pair in comparison_json(comparison)["compared_with_first"]]
+    assert ["low" in ratio for ratio in ratios] == [True, False]
 
 
 def test_swapped_runs_give_the_opposite_result(tmp_path):

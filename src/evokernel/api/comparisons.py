@@ -13,6 +13,7 @@ from evokernel.experiments.run_comparison import (
     RunComparison,
     compare_runs,
     comparison_json,
+    has_bounds,
     latency_ratio,
     open_run,
     pairs_table,
@@ -30,7 +31,8 @@ BAR_COLOR, MEAN_COLOR = "#4477aa", "#222222"
 class Comparison(TableView):
     """Runs side by side, each compared with the first one and paired by task.
 
-    Intervals are 95 % confidence intervals by bootstrap over tasks. They do not cover chance between runs with other seeds;
+    Intervals are 95 % confidence intervals by bootstrap over tasks. Fewer than six tasks are too few for them: then tables,
+    `record()` and the plot have none. They do not cover chance between runs with other seeds;
     `evokernel experiment` repeats runs for that.
 
     Attributes:
@@ -113,7 +115,7 @@ def plot_rows(data: RunComparison) -> list[tuple[str, float | None, float, float
                 rows.append((result.task.id + suffix, None, ratio, None, False))
         if pair.speed:
             mean = pair.speed.interval.exp()
-            has_interval = mean.value_count > 1
+            has_interval = has_bounds(mean)
             rows.append((f"mean{suffix}", mean.low if has_interval else None, mean.mean, mean.high if has_interval else None, True))
     return rows
 

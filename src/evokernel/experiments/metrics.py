@@ -75,8 +75,13 @@ def format_share(interval: Interval | None) -> str:
 def format_points(interval: Interval) -> str:
     """`+10 points [3 to 17]`: a difference of shares in percentage points. A bound close to 0 keeps a digit."""
     low, high = (f"{100 * end:z.0f}" if abs(end) >= 0.005 or not end else f"{100 * end:z.1g}" for end in (interval.low, interval.high))
-    mean = f"{100 * interval.mean:+z.0f}"
-    return f"{mean} point{'s' * (mean not in ('+1', '-1'))} [{low} to {high}]"
+    return f"{format_point_count(interval.mean)} [{low} to {high}]"
+
+
+def format_point_count(difference: float) -> str:
+    """`+10 points`, for a difference of shares."""
+    number = f"{100 * difference:+z.0f}"
+    return f"{number} point{'s' * (number not in ('+1', '-1'))}"
 
 
 def format_ratio(interval: Interval | None) -> str:

@@ -11,7 +11,7 @@ from evokernel.core.records import Task
 from evokernel.core.run import Run
 from evokernel.core.statistics import sum_if_known
 from evokernel.experiments.intervals import Interval
-from evokernel.experiments.metrics import Metric, PairedDifference, attempts_to_first_correct, format_speed
+from evokernel.experiments.metrics import Metric, PairedDifference, attempts_to_first_correct, format_point_count, format_speed
 from evokernel.reports import formatting, metrics
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.run_state import RunState, run_state
@@ -20,9 +20,11 @@ from evokernel.reports.tables import Cell, Column, Table
 MAX_RUNS = 8
 SEED = 0
 """The one seed of a grid of results: a comparison has one run of each kind."""
+MIN_INTERVAL_TASKS = 6
+"""With fewer tasks a bootstrap interval is too narrow: even if all differences have one sign, chance explains them with p > 0.05."""
 INTERVAL_NOTE = (
-    "In brackets: 95 % confidence interval, by bootstrap over tasks. It does not cover chance between runs with other seeds; "
-    "'evokernel experiment' repeats runs for that."
+    f"In brackets: 95 % confidence interval, by bootstrap over tasks; fewer than {MIN_INTERVAL_TASKS} tasks are too few for an interval. "
+    "It does not cover chance between runs with other seeds; 'evokernel experiment' repeats runs for that."
 )
 
 
@@ -182,10 +184,10 @@ def pairs_table(comparison: RunComparison) -> Table:
         (
             pair.name,
             pair.task_count,
-            SOLVED.format_difference(pair.solved),
+            describe_difference(SOLVED, pair.solved),
             describe_speed(pair.speed.interval) + pair.speed.p_text if pair.speed else formatting.UNKNOWN,
             pair.speed.interval.value_count if pair.speed else 0,
-            FIRST_CORRECT.format_difference(pair.first_correct),
+            describe_difference(FIRST_CORRECT, pair.first_correct),
             format_cost_difference(pair.cost_usd),
         )
         for pair in comparison.pairs
@@ -199,10 +201,26 @@ def format_cost_difference(cost_usd: float | None) -> str:
 
 
 def describe_speed(interval: Interval | None) -> str:
-    """`1.20× faster [1.05 to 1.41]`; a single task has no interval."""
+    """`1.20× faster [1.05 to 1.41]`; `1.20× faster (2 tasks)` if they are too few for an interval."""
     if interval is None:
         return formatting.UNKNOWN
-    return format_speed(interval) if interval.value_count > 1 else f"{formatting.format_speed(exp(interval.mean))} (one task)"
+    if has_bounds(interval):
+        return format_speed(interval)
+    count = "one task" if interval.value_count == 1 else f"{interval.value_count} tasks"
+    return f"{formatting.format_speed(exp(interval.mean))} ({count})"
+
+
+def describe_difference(metric: Metric, difference: PairedDifference | None) -> str:
+    """`+10 points [3 to 17], p = 0.012`; without bounds if there are too few tasks for an interval."""
+    if difference is None or has_bounds(difference.interval):
+        return metric.format_difference(difference)
+    mean = difference.interval.mean
+    return (format_point_count(mean) if metric.unit == "share" else f"{mean:.2f}") + difference.p_text
+
+
+def has_bounds(interval: Interval) -> bool:
+    """Whether there are enough tasks for the bounds of an interval."""
+    return interval.value_count >= MIN_INTERVAL_TASKS
 
 
 def tasks_table(comparison: RunComparison) -> Table:
@@ -312,10 +330,10 @@ def exponentiate(interval: Interval | None) -> Interval | None:
 
 
 def interval_json(interval: Interval | None) -> Mapping[str, float] | None:
-    """Return an interval as JSON; bounds only if it covers several tasks."""
+    """Return an interval as JSON; bounds only if there are enough tasks for them."""
     if interval is None:
         return None
-    bounds = {"low": interval.low, "high": interval.high} if interval.value_count > 1 else {}
+    bounds = {"low": interval.low, "high": interval.high} if has_bounds(interval) else {}
     return {"mean": interval.mean, **bounds, "tasks": interval.value_count}
 
 

@@ -111,7 +111,7 @@ def compare_with_recorded(
     comparison = compare_sessions(outcome, then, limit)
     if comparison.slowdown is None or not same_toolchain:
         return comparison
-    return comparison._replace(is_slower=False, method=f"{comparison.method}; code and toolchain are equal, so it cannot fail")
+    return comparison._replace(is_slower=False, method=f"{comparison.method}; reported only, because code and toolchain are equal")
 
 
 def compare_pairs(outcome: Outcome, limit: float) -> Comparison:

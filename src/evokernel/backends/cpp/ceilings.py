@@ -34,6 +34,8 @@ class Ceilings(NamedTuple):
     """Fused multiply-adds in float32, two operations each."""
     cache_bytes: float = 1 << 20
     """Data sets up to this size are compared with `cache_gbs`."""
+    last_level_bytes: float = 0.0
+    """Size of the last-level cache, where data may stay and move faster than `memory_gbs`; 0 if the system does not report it."""
 
 
 NOMINAL = Ceilings(memory_gbs=10.0, cache_gbs=40.0, gflops=40.0)
@@ -49,7 +51,7 @@ def load_or_measure_ceilings(compiler: str, flags: str) -> Ceilings:
     key = hashlib.sha256("\0".join([source, compiler_version(path), flags, processor_name()]).encode()).hexdigest()[:16]
     cache_file = paths.cache_folder() / "ceilings" / f"{key}.json"
     try:
-        return Ceilings(**json.loads(cache_file.read_text()))
+        return Ceilings(**json.loads(cache_file.read_text()) | {"last_level_bytes": read_last_level_bytes()})
     except (OSError, ValueError, TypeError):
         ceilings = run_ceilings_benchmark(path, flags, source)
     try:
@@ -89,4 +91,10 @@ def run_ceilings_benchmark(path: str, flags: str, source: str) -> Ceilings:
             memory, cache, gflops, size = map(float, benchmark_run.stdout.split())
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise InfraError(f"the ceilings benchmark does not run: {error}") from error
-    return Ceilings(memory, cache, gflops, size)
+    return Ceilings(memory, cache, gflops, size, read_last_level_bytes())
+
+
+def read_last_level_bytes(folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> float:
+    """Size of the largest cache that Linux reports, which writes it as `36608K`; 0 elsewhere."""
+    texts = [file.read_text().strip() for file in folder.glob("index*/size")]
+    return max((1024.0 * int(text[:-1]) for text in texts if text[:-1].isdigit() and text.endswith("K")), default=0.0)

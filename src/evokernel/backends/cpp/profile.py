@@ -14,6 +14,16 @@ MEMORY_BYTES, MEMORY_MARGIN = 64 << 20, 3.0
 better than the benchmark does (zeros were written 1.2 times as fast) and for ceilings that were measured on a busy machine."""
 
 
+IN_CACHE = (
+    "The data fit into the cache and move faster than the measured ceiling of memory. "
+    "The floor is that of the first-level cache, which data of this size do not reach."
+)
+FITS_CACHE = " The data fit into the last-level cache, so less time than the floor is possible."
+LESS_WORK = "Faster than the counted operations allow: it does less work than the reference, or the ceiling was measured on a busy machine."
+LESS_TRAFFIC = (
+    "Faster than the measured ceiling of memory: the data stay in a cache, or the ceiling was measured on a busy machine, "
+    "or fewer bytes move than were counted."
+)
 SMALLEST_SHARE = 0.1
 """Smaller gains are within the error of the ceilings."""
 ROOFLINE_CAUSES = {
@@ -35,8 +45,12 @@ def compare_with_ceilings(compiler: str, flags: str, threads: int, task: Task, o
 
 
 def diagnose(task: Task, latency_us: float, ceilings: Ceilings, threads: int = 1) -> Profile:
-    """Names the nearer of the two ceilings as the bottleneck; far below both, it is latency."""
-    bandwidth_gbs = ceilings.cache_gbs if task.work.bytes <= ceilings.cache_bytes else ceilings.memory_gbs
+    """Names the nearer of the two ceilings as the bottleneck; far below both, it is latency.
+
+    A latency below the floor refutes a ceiling, so that no floor is reported then.
+    """
+    stays_in_cache = moves_faster_than_memory(task.work.bytes, latency_us, ceilings, threads)
+    bandwidth_gbs = ceilings.cache_gbs if stays_in_cache or task.work.bytes <= ceilings.cache_bytes else ceilings.memory_gbs
     achieved_gbs, achieved_gflops = task.work.bytes / latency_us / 1e3, task.work.flops / latency_us / 1e3
     memory, compute = achieved_gbs / (bandwidth_gbs * threads), achieved_gflops / (ceilings.gflops * threads)
     memory_us = task.work.bytes / (bandwidth_gbs * threads) / 1e3
@@ -48,21 +62,34 @@ def diagnose(task: Task, latency_us: float, ceilings: Ceilings, threads: int = 1
         "compute_share": compute,
         "ceiling_gbs": bandwidth_gbs * threads,
         "ceiling_gflops": ceilings.gflops * threads,
-        "roofline_us": max(memory_us, compute_us),
         "writing_us": min_transfer_us(sum(tensor.nbytes for tensor in task.signature.outputs), ceilings, threads),
         "moving_us": min_transfer_us(task.work.bytes, ceilings, threads),
     }
+    has_floor = max(memory, compute) <= 1
+    if has_floor:
+        figures["roofline_us"] = max(memory_us, compute_us)
     bottleneck, advice = classify_bottleneck(latency_us, memory, compute, compute_us > memory_us)
+    if stays_in_cache and bottleneck != "compute" and has_floor:
+        bottleneck, advice = "memory", IN_CACHE
+    elif bottleneck == "memory" and has_floor and ceilings.cache_bytes < task.work.bytes <= ceilings.last_level_bytes:
+        advice += FITS_CACHE
     bandwidth_text = f"{achieved_gbs:.2f} GB/s ({memory:.0%} of {bandwidth_gbs * threads:.0f})"
     compute_text = f"{achieved_gflops:.2f} GFLOP/s ({compute:.0%} of {ceilings.gflops * threads:.0f})"
-    roofline_text = f"the roofline allows {max(memory_us, compute_us):.1f} of {latency_us:.1f} µs"
+    roofline_text = f"the roofline allows {max(memory_us, compute_us):.1f} of {latency_us:.1f} µs" if has_floor else "no floor is reported"
     summary = f"{bandwidth_text} and {compute_text}; {roofline_text}. {advice}"
+    has_gap = has_floor and advice != IN_CACHE
     return Profile(
         bottleneck=bottleneck,
         summary=summary,
         figures={name: round(value, 4) for name, value in figures.items()},
-        opportunities=tuple(estimate_opportunities(bottleneck, latency_us, memory_us, compute_us, threads)),
+        opportunities=tuple(estimate_opportunities(bottleneck, latency_us, memory_us, compute_us, threads)) if has_gap else (),
     )
+
+
+def moves_faster_than_memory(byte_count: float, latency_us: float, ceilings: Ceilings, threads: int) -> bool:
+    """Whether the data fit into the last-level cache and move faster than the measured ceiling of memory."""
+    is_faster = byte_count / latency_us / 1e3 > ceilings.memory_gbs * threads
+    return is_faster and ceilings.cache_bytes < byte_count <= ceilings.last_level_bytes
 
 
 def estimate_opportunities(bottleneck: str, latency_us: float, memory_us: float, compute_us: float, threads: int) -> Iterator[Opportunity]:
@@ -80,8 +107,8 @@ def estimate_opportunities(bottleneck: str, latency_us: float, memory_us: float,
 
 def classify_bottleneck(latency_us: float, memory: float, compute: float, is_compute_heavy: bool) -> tuple[str, str]:
     """Returns one stable word for the bottleneck, and advice."""
-    if max(memory, compute) > 1.5:
-        return ("compute" if is_compute_heavy else "memory"), "Faster than the counted work allows: it does less work than the reference."
+    if max(memory, compute) > 1:
+        return ("compute", LESS_WORK) if is_compute_heavy else ("memory", LESS_TRAFFIC)
     if latency_us < CALL_US and max(memory, compute) < 0.5:
         return "overhead", "Set-up dominates a call this short: use fewer allocations and branches, and one loop."
     if max(memory, compute) < 0.1:
