@@ -1,6 +1,8 @@
 """The tiers of the tests: which cases a sample contains, which files need a toolchain, and the guard of the fast tier."""
 
 import os
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from sampling import choose_numbers
@@ -49,3 +51,8 @@ def test_guard_fails_a_test_before_it_starts_a_program(tmp_path):
     with pytest.raises(pytest.fail.Exception, match="not a fast test"), ProgramGuard().watch():
         os.system(f"touch {tmp_path / 'started'}")
     assert not (tmp_path / "started").exists()
+
+
+def test_no_two_test_files_have_the_same_name():
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == [], "pytest cannot collect both; rename one"

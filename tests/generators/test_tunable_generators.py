@@ -63,15 +63,19 @@ def test_a_tuned_constant_gives_the_kernel_of_the_other_option(backend, tasks):
 
 def test_without_tuning_kernels_are_as_before(tasks):
     for backend in BACKENDS:
-        plain = TemplateSearch(backend, seed=3).write(State(task=tasks[0], round=0), Context(stage=Stage.DRAFT)).candidate
-        tuned = TemplateSearch(backend, seed=3, tuning_trials=8).write(State(task=tasks[0], round=0), Context(stage=Stage.DRAFT)).candidate
+        plain = TemplateSearch(backend, seed=3).write(State(task=tasks[TASKS[0]], round=0), Context(stage=Stage.DRAFT)).candidate
+        tuned = (
+            TemplateSearch(backend, seed=3, tuning_trials=8)
+            .write(State(task=tasks[TASKS[0]], round=0), Context(stage=Stage.DRAFT))
+            .candidate
+        )
         assert " tune: " not in plain.code
         assert read_tunables(plain.files).tunables == ()
         assert find_decision_line(plain.code).split()[0] == find_decision_line(tuned.code).split()[0]
 
 
 def test_a_refinement_changes_what_the_tuner_does_not(tasks):
-    space = build_search_space(tasks[0], "ascendc")
+    space = build_search_space(tasks[TASKS[0]], "ascendc")
     decisions = draft(space, 1)
     tuned = declare_tunables(space, decisions).tunables
     assert tuned
@@ -114,7 +118,9 @@ def test_a_note_of_memory_gives_the_tuned_value(tasks):
     from evokernel.core.records import MemoryItem
     from evokernel.generators.template_search.evidence import read_item_decisions
 
-    candidate = TemplateSearch("pallas", seed=3, tuning_trials=8).write(State(task=tasks[0], round=0), Context(stage=Stage.DRAFT)).candidate
+    candidate = (
+        TemplateSearch("pallas", seed=3, tuning_trials=8).write(State(task=tasks[TASKS[0]], round=0), Context(stage=Stage.DRAFT)).candidate
+    )
     assert isinstance(candidate, Candidate)
     name = read_tunables(candidate.files).tunables[0].name
     text = f"Approach: {candidate.notes}\nCorrect.\nTuned: {name} = 777."

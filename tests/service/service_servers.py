@@ -181,7 +181,7 @@ class ServerProcess:
 
     def worker_pids(self) -> list[int]:
         assert self.process is not None
-        text = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
+        text = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
         return [int(line.split()[0]) for line in text.splitlines() if "evokernel.executors.worker" in line]
 
     def stop(self) -> None:
