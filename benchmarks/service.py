@@ -79,7 +79,7 @@ class ServedProcess:
 
     def kill_worker(self) -> bool:
         """Kill one worker with SIGKILL; False if none runs."""
-        text = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
+        text = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
         pids = [int(line.split()[0]) for line in text.splitlines() if "evokernel.executors.worker" in line]
         if pids:
             os.kill(pids[0], signal.SIGKILL)
