@@ -51,7 +51,7 @@ def test_single_turn_rollouts_get_the_reward_of_their_kernel() -> None:
     assert rewards[:2] == [CHEATING_REWARD, WRONG_REWARD]
     assert rewards[2] > WRONG_REWARD
     assert [output["metrics"]["is_correct"] for output in outputs] == [0.0, 0.0, 1.0]
-    assert [output["metrics"]["cheated"] for output in outputs] == [1.0, 0.0, 0.0]
+    assert [output["metrics"]["is_cheating"] for output in outputs] == [1.0, 0.0, 0.0]
     assert "Write a kernel for" in requests[0]["messages"][-1]["content"]
 
 

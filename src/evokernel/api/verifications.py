@@ -18,10 +18,9 @@ from evokernel.core.errors import UserError
 from evokernel.core.records import GateResult, Outcome, TimedSize
 from evokernel.core.records import Task as TaskRecord
 from evokernel.reports import formatting
-from evokernel.reports.outcome_report import measurement_rows, outcome_record
+from evokernel.reports.outcome_report import list_unreached_gates, measurement_rows, outcome_record
 from evokernel.reports.tables import Column, Table
 
-GATES = ("screen", "build", "check", "time")
 AnyKernel = KernelSource | Kernel
 """A kernel: source text, the path of a file or folder, a dictionary of files by name, or a kernel of a run."""
 AnyTask = TaskSource | Task
@@ -104,8 +103,7 @@ class Verification(TableView):
         """Yield the rows of the gates, with those that were not reached."""
         for gate in self.gates:
             yield gate.gate, "✓ passed" if gate.passed else "✗ failed", f"{gate.seconds:.2f} s", gate.reason
-        reached = {gate.gate for gate in self.gates}
-        yield from ((name, "not reached", "", "") for name in GATES if name not in reached)
+        yield from ((name, "not reached", "", "") for name in list_unreached_gates(self.outcome))
 
     def note(self) -> str:
         """Return the explanation of a failure."""

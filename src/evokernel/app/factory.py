@@ -171,16 +171,21 @@ def connect_generator(generator: Any, engine: Engine) -> None:
         generator.ledger = engine.run.folder / "calls.jsonl"
 
 
-def require_backend(config: RunConfig) -> Backend:
+def make_working_backend(config: RunConfig) -> Backend:
     """Return the backend. Raises UserError if it cannot work on this machine."""
+    backend: Backend = make_part(config, "backend")
+    if problem := backend.unavailable_reason():
+        raise UserError(f"backend '{config.plugin_name('backend')}' cannot work on this machine: {problem}")
+    return backend
+
+
+def require_backend(config: RunConfig) -> Backend:
+    """Return the backend of a run. Raises UserError if it cannot work or cannot check values on this machine."""
     if config.require_sandbox:
         layers.require_all_layers()
-    backend: Backend = make_part(config, "backend")
-    name = config.plugin_name("backend")
-    if problem := backend.unavailable_reason():
-        raise UserError(f"backend '{name}' cannot work on this machine: {problem}")
+    backend = make_working_backend(config)
     if not backend.capabilities.can_check_values:
-        limitations = backend.capabilities.limitations
+        name, limitations = config.plugin_name("backend"), backend.capabilities.limitations
         raise UserError(f"backend '{name}' cannot check results on this machine: {limitations}. 'evokernel verify' can compile a kernel.")
     return backend
 

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.app.factory import check_llm_review, load_sized_tasks, make_part, open_bank
+from evokernel.app.factory import check_llm_review, load_sized_tasks, make_part, make_working_backend, open_bank
 from evokernel.app.kernel_files import STDIN, detect_backend, list_kernels, read_candidate, require_kernel_source
 from evokernel.core.config import RunConfig
 from evokernel.core.environment import describe_hardware
@@ -125,10 +125,8 @@ def verify_kernel(
     check_llm_review(config)
     executor: Executor = make_part(config, "executor")
     try:
-        backend = make_part(config, "backend")
-        if not isinstance(executor, RemoteExecutor) and (reason := backend.unavailable_reason()):
-            raise UserError(f"backend '{config.plugin_name('backend')}' cannot work on this machine: {reason}")
-        require_kernel_source(candidate, backend)
+        is_remote = isinstance(executor, RemoteExecutor)
+        require_kernel_source(candidate, make_part(config, "backend") if is_remote else make_working_backend(config))
         job = make_job(config, task, candidate, seed=config.seed, baselines=baselines)
         if on_gate and isinstance(executor, ReportingExecutor):
             executor.on_gate = on_gate

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from evokernel.app.factory import check_llm_review, load_sized_tasks, make_part
+from evokernel.app.factory import check_llm_review, load_sized_tasks, make_part, make_working_backend
 from evokernel.app.kernel_files import detect_backend, kernel_suffixes, load_backend_classes, read_candidate, require_kernel_source
 from evokernel.core.config import RunConfig, resolve_config
 from evokernel.core.errors import UserError
@@ -48,8 +47,8 @@ class VerificationPool:
         self.settings = dict(settings or {})
         self.config = resolve_config(None, base=self.settings, workers=workers)
         self.executor: Executor = make_part(self.config, "executor")
-        self.listeners: dict[tuple[str, int], ProgressListener] = {}
-        self.lock = threading.Lock()
+        self.listeners: dict[int, ProgressListener] = {}
+        """By the identity of the job, which stays in memory until its verification ends: equal jobs may run side by side."""
         self.tasks: dict[tuple[str, str, str], Task] = {}
         if isinstance(self.executor, ReportingExecutor):
             self.executor.on_gate = self.report_gate
@@ -89,10 +88,8 @@ class VerificationPool:
         base = {**self.settings, **(settings or {}), "backend": self.backend_settings(candidate.backend, settings)}
         config = resolve_config(None, overrides, base=base, size=size, tuning_trials=0)
         check_llm_review(config)
-        plugin = make_part(config, "backend")
-        if not isinstance(self.executor, RemoteExecutor) and (reason := plugin.unavailable_reason()):
-            raise UserError(f"backend '{candidate.backend}' cannot work on this machine: {reason}")
-        require_kernel_source(candidate, plugin)
+        is_remote = isinstance(self.executor, RemoteExecutor)
+        require_kernel_source(candidate, make_part(config, "backend") if is_remote else make_working_backend(config))
         return PlannedVerification(config, self.load_task(task, config), candidate, ("eager", *baselines))
 
     def backend_settings(self, name: str, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -135,11 +132,9 @@ class VerificationPool:
         if on_gate is None or not isinstance(self.executor, ReportingExecutor):
             return self.executor.submit(job)
         job = job.model_copy(update={"reports_gates": True})
-        key = listener_key(job)
-        with self.lock:
-            self.listeners[key] = on_gate
+        self.listeners[id(job)] = on_gate
         future = self.executor.submit(job)
-        future.add_done_callback(lambda _: self.listeners.pop(key, None))
+        future.add_done_callback(lambda _: self.listeners.pop(id(job), None))
         return future
 
     def verify(self, kernel: KernelSource, task: TaskSource, **options: Any) -> Outcome:
@@ -147,14 +142,9 @@ class VerificationPool:
         return self.submit(self.plan(kernel, task, **options)).result()
 
     def report_gate(self, job: Job, gate: str, result: GateResult | None) -> None:
-        """Pass the progress of a job on to whoever submitted it."""
-        if listener := self.listeners.get(listener_key(job)):
+        """Pass the progress of a job on to the listener that it was submitted with."""
+        if listener := self.listeners.get(id(job)):
             listener(gate, result)
-
-
-def listener_key(job: Job) -> tuple[str, int]:
-    """What tells the jobs of a pool apart: the same kernel of the same task under the same settings makes the same progress."""
-    return f"{job.task.id}/{job.candidate.id}/{sorted(job.settings.items())}", job.seed
 
 
 def as_candidate(kernel: KernelSource, backend: str | None) -> Candidate:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     VerifiedRequest = tuple[VerificationRequest, Candidate, Outcome]
 
-GATES = ("screen", "build", "check", "time")
-
 
 @click.command(epilog=TERMS_EPILOG)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
@@ -229,12 +227,11 @@ def format_gate(gate: GateResult) -> list[str]:
 
 def format_result(request: VerificationRequest, outcome: Outcome) -> str:
     """What follows the gates that a kernel passed: gates not reached, measurements, the limit that ended it, and the conclusion."""
-    from evokernel.reports.outcome_report import measurement_rows
+    from evokernel.reports.outcome_report import list_unreached_gates, measurement_rows
 
-    reached_gates = {gate.gate for gate in outcome.gates}
     return "\n".join(
         [
-            *(f"  – {name.ljust(6)}  not reached" for name in GATES if name not in reached_gates),
+            *(f"  – {name.ljust(6)}  not reached" for name in list_unreached_gates(outcome)),
             "",
             format_pairs([(f"  {label}", text) for label, text in measurement_rows(outcome)]),
             "",

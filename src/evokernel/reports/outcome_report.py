@@ -9,6 +9,15 @@ from evokernel.core.labels import format_count, format_setting
 from evokernel.core.records import Candidate, Outcome, Task
 from evokernel.reports import formatting, metrics, opportunities
 
+GATES = ("screen", "build", "check", "time")
+"""The gates of every verification; others depend on the backend and the settings."""
+
+
+def list_unreached_gates(outcome: Outcome) -> list[str]:
+    """Return the gates behind the one that failed."""
+    reached = {gate.gate for gate in outcome.gates}
+    return [name for name in GATES if name not in reached]
+
 
 def outcome_record(task: Task, kernel: Candidate, outcome: Outcome) -> dict[str, Any]:
     """The outcome and the figures derived from it, as JSON."""

@@ -34,7 +34,7 @@ class KernelEnv(vf.MultiTurnEnv):  # type: ignore[misc]
     def __init__(self, scorer: CompletionScorer, *, max_turns: int = 1, stop_when_correct: bool = False, **options: Any) -> None:
         self.scorer, self.stop_when_correct = scorer, stop_when_correct
         rubric = vf.Rubric(funcs=[kernel_reward], weights=[1.0])
-        for metric in (is_correct, cheated):
+        for metric in (is_correct, is_cheating):
             rubric.add_metric(metric)
         super().__init__(max_turns=max_turns, rubric=rubric, **options)
 
@@ -111,7 +111,7 @@ async def is_correct(state: vf.State) -> float:
     return float(any(scored.outcome and scored.outcome.feasible for scored in state[SCORED_TURNS]))
 
 
-async def cheated(state: vf.State) -> float:
+async def is_cheating(state: vf.State) -> float:
     """Whether a kernel of the rollout cheats."""
     return float(any(scored.reward == CHEATING_REWARD for scored in state[SCORED_TURNS]))
 

@@ -33,7 +33,7 @@ class PackRead(BlockRead):
         return self.node.op == "index"
 
     @property
-    def loaded(self) -> str:
+    def read_expression(self) -> str:
         """The expression that reads it."""
         if self.is_index:
             return f"(float)({self.offset})"
@@ -47,7 +47,7 @@ class PackRead(BlockRead):
     @property
     def line(self) -> str:
         """The statement that reads it."""
-        return f"const {self.kind} v_{self.name} = {self.loaded};"
+        return f"const {self.kind} v_{self.name} = {self.read_expression};"
 
     @property
     def value(self) -> str:
