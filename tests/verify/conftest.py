@@ -19,15 +19,16 @@ def doubling(tmp_path_factory):
 
 @pytest.fixture
 def hostile(doubling, tmp_path):
-    """Verify Python text; `clock` is synthetic unless timing matters."""
+    """Verify Python text, alternately with another kernel if `incumbent` has its text; `clock` is synthetic unless timing matters."""
 
-    def verify_text(text, clock="synthetic", timeout_s=HANG_S):
-        candidate = Candidate(backend="hostile_backend:Hostile", files={"kernel.py": text})
+    def verify_text(text, clock="synthetic", timeout_s=HANG_S, incumbent=""):
+        candidate, other = (Candidate(backend="hostile_backend:Hostile", files={"kernel.py": code}) for code in (text, incumbent))
         job = Job(
             backend=candidate.backend,
             settings={"where": str(tmp_path)},
             task=doubling,
             candidate=candidate,
+            incumbent=other if incumbent else None,
             clock=clock,
             timeout_s=timeout_s,
         )
@@ -38,13 +39,12 @@ def hostile(doubling, tmp_path):
 
 @pytest.fixture
 def compiled(tmp_path):
-    """Verify C++ text for a task in Python text."""
+    """Verify C++ text for a task in Python text, alternately with another kernel if `incumbent` has its text."""
 
-    def verify_text(task, code, **job):
+    def verify_text(task, code, incumbent="", **job):
         path = tmp_path / "task.py"
         path.write_text(task)
-        return verify(
-            Job(backend="cpp", task=load_tasks(str(path))[0], candidate=Candidate(backend="cpp", files={"kernel.cpp": code}), **job)
-        )
+        candidate, other = (Candidate(backend="cpp", files={"kernel.cpp": text}) for text in (code, incumbent))
+        return verify(Job(backend="cpp", task=load_tasks(str(path))[0], candidate=candidate, incumbent=other if incumbent else None, **job))
 
     return verify_text

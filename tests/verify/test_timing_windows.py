@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from verifier_helpers import HONEST, PRODUCT, needs_compiler
+from verifier_helpers import HONEST, PRODUCT, gains, needs_compiler
 
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make_plugin
@@ -78,19 +78,12 @@ def test_kernel_cannot_know_the_last_call_of_a_window(compiled):
 
 @needs_compiler
 def test_rotating_old_results_gains_nothing(compiled):
-    def gains_nothing():
-        plain, moving = (compiled(SINE, WAVES.replace("BODY", body)) for body in ("waves(a, out, n);", ROTATES_RESULTS))
-        assert plain.feasible, plain.failure
-        return not moving.feasible or moving.latency_us > 0.8 * plain.latency_us
-
-    assert any(gains_nothing() for _ in range(3)), "three times, because other work on the machine may slow down one of the two"
+    assert not gains(compiled(SINE, WAVES.replace("BODY", ROTATES_RESULTS), incumbent=WAVES.replace("BODY", "waves(a, out, n);")))
 
 
 @needs_compiler
 def test_computing_only_changed_rows_gains_nothing(compiled):
-    plain, sparing = (compiled(PRODUCT, ROWS.replace("REMEMBER", word)) for word in ("false", "true"))
-    assert plain.feasible, plain.failure
-    assert not sparing.feasible or sparing.latency_us > 0.8 * plain.latency_us
+    assert not gains(compiled(PRODUCT, ROWS.replace("REMEMBER", "true"), incumbent=ROWS.replace("REMEMBER", "false")))
 
 
 @needs_compiler
@@ -121,12 +114,8 @@ def test_stopped_clock_is_detected(hostile):
 
 
 def test_fast_clock_gains_nothing(hostile):
-    honest, lying = (
-        hostile(HONEST, clock="auto"),
-        hostile("ticks = [0]\n" + CLOCKS.format("ticks.append(ticks[-1] + 9) or ticks[-1]") + HONEST, clock="auto"),
-    )
-    assert honest.feasible, honest.failure
-    assert not lying.feasible or lying.latency_us > 0.8 * honest.latency_us
+    lying = "ticks = [0]\n" + CLOCKS.format("ticks.append(ticks[-1] + 9) or ticks[-1]") + HONEST
+    assert not gains(hostile(lying, clock="auto", incumbent=HONEST))
 
 
 def make_timed_kernel(**values_by_step):

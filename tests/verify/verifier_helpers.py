@@ -47,3 +47,8 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def gains(outcome):
+    """Whether a kernel passed and was measured as faster by a quarter than the kernel that it was timed alternately with."""
+    return outcome.feasible and outcome.median_speedup("incumbent") > 1.25

@@ -176,7 +176,5 @@ def require_backend_name(backend: str | None) -> str:
     """Return the name of an existing backend. Raises UserError otherwise."""
     if backend is None:
         raise UserError('source text has no file name: name its language, such as backend="cpp"')
-    if not isinstance(backend, str):
-        raise UserError(f"backend is {backend!r}, but must be the name of a backend, such as 'cpp'.")
     find_plugin("backend", backend)
     return backend

@@ -37,6 +37,8 @@ PLUGIN_PACKAGES = {"backend": "backends", "generator": "generators", "policy": "
 
 def find_plugin(kind: str, name: str) -> Any:
     """Import and return the class of a plug-in. The late import keeps missing dependencies from breaking other plug-ins."""
+    if not isinstance(name, str):
+        raise UserError(f"{kind} is {name!r}, but must be a name; available: {', '.join(plugin_names(kind))}")
     if ":" in name:
         module, _, attribute = name.partition(":")
         try:
