@@ -336,7 +336,8 @@ class Outcome(Record):
     tuning: Tuning | None = None
     """The search over the candidate's tunables; None if it declares none or tuning is off."""
     reused_from: str = ""
-    """Id of the earlier attempt on the task whose kernel is identical: its outcome was reused. Empty if this candidate was verified."""
+    """Whose outcome this is, if an identical kernel was verified before: an earlier attempt on the task, or another run of the same
+    experiment, by its id. Empty if this candidate was verified."""
 
     @cached_property
     def latency_us(self) -> float | None:
