@@ -64,7 +64,7 @@ def command(folders: tuple[Path, ...], list_runs: bool, out: Path | None, as_jso
 
 def print_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, report_path: Path | None) -> None:
     """Print every table, then the totals."""
-    from evokernel.reports import formatting, metrics, step_table, tables, tool_table
+    from evokernel.reports import formatting, hypothesis_table, metrics, step_table, tables, tool_table
 
     results = metrics.collect_results(run, attempts)
     print_text(f"{run.config.id}: {run.folder}, backend {formatting.format_backend(run.config.plugin_name('backend'), run.environment)}\n")
@@ -74,6 +74,7 @@ def print_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, repo
         tables.fast_p_table(results),
         tables.failure_table(results),
         step_table.steps_table(results),
+        hypothesis_table.tested_table(results),
         tool_table.tool_table(results),
     ):
         if table.rows:

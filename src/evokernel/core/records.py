@@ -498,6 +498,23 @@ class ContextItem(Record):
         return self.item.code if self.excerpt is None else self.excerpt
 
 
+class Hypothesis(Record):
+    """What a policy expects of removing one cause of a start point's latency."""
+
+    cause: str
+    """The cause, a key of `evokernel.core.causes.CAUSES`."""
+    predicted_us: float
+    """Gain that the profile of the start point predicts, in microseconds."""
+    expected_us: float
+    """The predicted gain times the share that earlier predictions for this cause brought, times the chance to be correct."""
+    refinements: int = 0
+    """Earlier refinements on the task that were to address the cause."""
+    correct: int = 0
+    """Those of them that were correct and timed."""
+    realised_share: float | None = None
+    """Mean share of the predicted gains that the correct ones brought; None if there is none."""
+
+
 class Context(Record):
     """The policy's choice for one attempt (c): the stage, the start point and the items that the prompt shows."""
 
@@ -512,6 +529,8 @@ class Context(Record):
     """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
     steps: tuple[Step, ...] = ()
     """Steps that the generator took for this attempt so far; the policy chooses none."""
+    focus: Hypothesis | None = None
+    """The cause of latency to address first, and what the policy expects of that; None if it leaves the choice to the generator."""
 
 
 class ContextRef(Record):
@@ -556,6 +575,8 @@ class Attempt(Record):
     """Optional steps of the generator in order: plan, critic, repairs; empty if it took none."""
     tool_use: ToolUse | None = None
     """What a generator with tools did, with every kernel that it tried; None for other generators."""
+    focus: Hypothesis | None = None
+    """The cause of latency that the policy asked to address first, and what it expected; None if it named none."""
     usage: Usage = Usage()
     """All model calls of the attempt: the candidate, the steps, the LLM review of trials and candidate, and the lesson."""
     finished_at: float = 0.0

@@ -18,7 +18,9 @@ TRAFFIC_FIGURES = {
 }
 """Figures of profiles that count the bytes a kernel moved, with their units in bytes."""
 MATRIX_UNIT = re.compile(r"mmad|matmul|\bw?mma\b|\bdot(?:_general)?\b|\beinsum\b", re.IGNORECASE)
-EXPLICIT_VECTORS = re.compile(r"\b_mm\d*_|\b__m\d+|\bvector_size\b|\bsimd|\bvec\w*\b|\bfloat[248]\b|LocalTensor|\bjnp\.|\btl\.", re.IGNORECASE)
+EXPLICIT_VECTORS = re.compile(
+    r"\b_mm\d*_|\b__m\d+|\bvector_size\b|\bsimd|\bvec\w*\b|\bfloat[248]\b|LocalTensor|\bjnp\.|\btl\.", re.IGNORECASE
+)
 MEMORY_ACCESS = re.compile(r"\w\[|load|store|copy|gather", re.IGNORECASE)
 ARITHMETIC = re.compile(r"[-+*/]|\b(?:fma|exp|log|tanh|sqrt|rsqrt|erf|max|min|add|sub|mul|div|muls|adds)\w*\s*\(", re.IGNORECASE)
 BRANCH = re.compile(r"\b(?:for|while|if|fori_loop|when|cond|where|select)\b|\?")

@@ -11,7 +11,7 @@ from evokernel.core import paths
 from evokernel.core.config import format_toml
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.reports import delivery, formatting, metrics, step_table, tables, tool_table
+from evokernel.reports import delivery, formatting, hypothesis_table, metrics, step_table, tables, tool_table
 from evokernel.reports.figures import draw_run_plots
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.opportunities import opportunity_table
@@ -68,6 +68,7 @@ def render_page(run: Run, attempts: Sequence[Attempt], values: Sequence[ItemValu
                 tables.fast_p_table(results),
                 tables.failure_table(results),
                 step_table.steps_table(results),
+                hypothesis_table.tested_table(results),
                 tool_table.tool_table(results),
             )
             if table.rows
@@ -117,6 +118,7 @@ def kernel_entry(result: TaskResult) -> dict[str, Any]:
         "best_name": formatting.format_attempt(best.id) if best else "",
         "outcome": result.best_outcome,
         "opportunities": opportunity_table(result.best_outcome) if result.best_outcome else None,
+        "hypotheses": hypothesis_table.open_table(result),
         "failed_reevaluations": [
             (formatting.format_attempt(attempt.id), tables.failure_reason(result.reevaluations[attempt.id].outcome))
             for attempt in result.failed_reevaluations
@@ -151,9 +153,10 @@ def result_notes(result: TaskResult) -> list[str]:
 
 
 def outcome_line(attempt: Attempt) -> str:
-    """Return the verifier's outcome of one attempt and the generator's steps on one line."""
+    """Return the verifier's outcome of one attempt, its focus and the generator's steps on one line."""
     outcome = attempt.outcome
-    steps = "".join(f" · {step_table.describe_step(step)}" for step in attempt.steps)
+    facts = [hypothesis_table.describe_focus(attempt), *(step_table.describe_step(step) for step in attempt.steps)]
+    steps = "".join(f" · {fact}" for fact in facts if fact)
     if failure := outcome.failure:
         return f"{failure.gate}: {failure.reason}. {formatting.first_line(failure.detail, 160)}{steps}"
     latency = f"{formatting.format_latency(outcome.latency_us)}{formatting.format_noise(outcome.noise)}"
