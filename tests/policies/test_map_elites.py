@@ -43,6 +43,8 @@ def test_faster_kernel_of_the_same_cell_becomes_the_elite():
         ({"figures": {"hbm_mb": 1.0}}, {"figures": {"hbm_mb": 3.0}}),
         ({"code": "y[i] = x[i];"}, {"code": VECTOR_CODE}),
         ({"code": "c = jnp.dot(a, b)"}, {"code": "c = jnp.sum(a * b)"}),
+        ({"code": "y[i] = x[i] + x[j] + x[k];"}, {"code": "y[i] = a + b * c + d * e;"}),
+        ({"code": "y[i] = x[i];"}, {"code": "y[i] = x[i] + b; " * 8}),
     ],
 )
 def test_each_dimension_of_behaviour_separates_cells(one, other):

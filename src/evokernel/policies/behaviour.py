@@ -36,14 +36,23 @@ class Behaviour(NamedTuple):
     """Bytes moved, rounded down to a power of two, as its exponent; None if the profile does not report them."""
     unit: str
     """The most specialised unit that the code names: `matrix`, `vector` or `scalar`."""
-    instructions: str
-    """The most frequent class of instructions in the code: `memory`, `arithmetic` or `branches`."""
+    balance: int
+    """Memory accesses per arithmetic operation in the code, rounded to a power of two, as its exponent."""
+    size: int
+    """Memory accesses, arithmetic operations and branches in the code, rounded to a power of two, as its exponent."""
 
 
 def describe_behaviour(attempt: Attempt) -> Behaviour:
     """Return the behaviour of a kernel, from its profile and its code."""
     profile, code = attempt.outcome.profile, strip_comments(attempt.candidate.code)
-    return Behaviour(profile.bottleneck if profile else "", traffic_octave(profile), find_unit(code), main_instructions(code))
+    accesses, operations, branches = (len(pattern.findall(code)) for pattern in (MEMORY_ACCESS, ARITHMETIC, BRANCH))
+    return Behaviour(
+        bottleneck=profile.bottleneck if profile else "",
+        traffic=traffic_octave(profile),
+        unit=find_unit(code),
+        balance=round(log2((accesses + 1) / (operations + 1))),
+        size=round(log2(accesses + operations + branches + 1)),
+    )
 
 
 def traffic_octave(profile: Profile | None) -> int | None:
@@ -56,13 +65,3 @@ def traffic_octave(profile: Profile | None) -> int | None:
 def find_unit(code: str) -> str:
     """Return the most specialised unit that code without comments names."""
     return "matrix" if MATRIX_UNIT.search(code) else "vector" if EXPLICIT_VECTORS.search(code) else "scalar"
-
-
-def main_instructions(code: str) -> str:
-    """Return the class of instructions that occurs most often in code without comments; memory before others among equals."""
-    counts = {
-        "memory": len(MEMORY_ACCESS.findall(code)),
-        "arithmetic": len(ARITHMETIC.findall(code)),
-        "branches": len(BRANCH.findall(code)),
-    }
-    return max(counts, key=lambda name: counts[name])

@@ -61,23 +61,25 @@ def render_page(run: Run, attempts: Sequence[Attempt], values: Sequence[ItemValu
         environment=run.environment_summary(),
         totals=tables.run_totals(results, metrics.elapsed_s(attempts), "first to last attempt"),
         operators=tables.operator_table(results),
-        other_tables=[
-            table
-            for table in (
-                tables.category_table(results),
-                tables.fast_p_table(results),
-                tables.failure_table(results),
-                step_table.steps_table(results),
-                hypothesis_table.tested_table(results),
-                tool_table.tool_table(results),
-            )
-            if table.rows
-        ],
+        other_tables=other_tables(results),
         values=None if values is None else build_value_table(values),
         plots=[(plot, Markup(plot.svg)) for plot in plots],
         kernels=[kernel_entry(result) for result in results],
         clock=formatting.clock_label(metrics.clock_names(attempts)),
     )
+
+
+def other_tables(results: Sequence[TaskResult]) -> list[Table]:
+    """Return the tables of a run after that of its operators, without empty ones."""
+    all_tables = (
+        tables.category_table(results),
+        tables.fast_p_table(results),
+        tables.failure_table(results),
+        step_table.steps_table(results),
+        hypothesis_table.tested_table(results),
+        tool_table.tool_table(results),
+    )
+    return [table for table in all_tables if table.rows]
 
 
 def load_template(name: str) -> Template:
