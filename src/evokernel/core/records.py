@@ -491,11 +491,20 @@ class ContextItem(Record):
     """The cause of latency that the item is meant to help with; empty if it was chosen for another reason."""
     excerpt: str | None = None
     """The lines that the prompt shows instead of the item's code; empty to show none of it, None to show all of it."""
+    features: dict[str, float] = {}
+    """What the policy `contextual` knew about task and item; empty for other policies."""
+    reasons: dict[str, float] = {}
+    """The gain in reward that it expected of the item, by feature; their sum is `q`."""
 
     @property
     def shown_code(self) -> str:
         """The code that the prompt shows."""
         return self.item.code if self.excerpt is None else self.excerpt
+
+    @property
+    def ref(self) -> ContextRef:
+        """The entry as the journal stores it."""
+        return ContextRef(id=self.item.id, role=self.role, q=self.q, features=self.features, reasons=self.reasons)
 
 
 class Hypothesis(Record):
@@ -542,6 +551,10 @@ class ContextRef(Record):
     """Role of the item in the context."""
     q: float | None = None
     """Value Q when the context was chosen; None for items without a value (API cards)."""
+    features: dict[str, float] = {}
+    """As in `ContextItem`: learning reads them here, because memory has changed since."""
+    reasons: dict[str, float] = {}
+    """As in `ContextItem`: the expected gain by feature, which explains the choice."""
 
 
 class Attempt(Record):
