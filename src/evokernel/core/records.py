@@ -608,7 +608,7 @@ class VerificationSettings(Record):
     seed: int = 0
     """Seed of all random choices: of the run, or, derived from it, of one verification's inputs."""
     timeout_s: float = Field(default=60, gt=0)
-    """Time limit of one verification."""
+    """Time limit of one verification, in seconds; in simulation of CPU time, up to four times as long by the clock."""
     timing_s: float = Field(default=1, gt=0)
     """Time for timing one kernel; three times as long if only few calls fit, or if two kernels are about equally fast."""
     clock: Literal["auto", "synthetic"] = "auto"
