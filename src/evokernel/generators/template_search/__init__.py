@@ -68,7 +68,7 @@ class TemplateSearch:
         is_first = not any(find_decision_line(a.candidate.code) for a in state.attempts) and not any(e.is_same_task for e in evidence)
         for _ in range(MAX_DRAWS):
             if context.start_point:
-                decisions, reason = search.refine(context.start_point, evidence)
+                decisions, reason = search.refine(context.start_point, evidence, context.focus.cause if context.focus else "")
             else:
                 decisions, reason = (search.draft_first() if is_first else None) or search.draft(evidence)
             kernel = self.write_kernel(space, decisions)
