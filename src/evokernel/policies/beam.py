@@ -30,7 +30,7 @@ class Beam(Strategy):
     """Refines the `width` fastest different kernels in turn, `branching` times per level.
 
     A small budget has fewer drafts than `width`: one of four attempts at most. A failed draft counts, unless no kernel is correct yet.
-    `memory` is `none`, `similarity` or `value`: which items of other tasks the prompt shows.
+    `memory` selects the items of other tasks that the prompt shows, as in every strategy.
     """
 
     def __init__(self, width: int = 3, branching: int = 1, memory: str = "value", budget: int = 30, seed: int = 0) -> None:

@@ -20,7 +20,7 @@ from evokernel.policies.strategy import Strategy
 class HillClimb(Strategy):
     """Refines the best kernel. With `patience` above 0, that many refinements in a row without a gain lead to an independent draft.
 
-    `memory` is `none`, `similarity` or `value`: which items of other tasks the prompt shows.
+    `memory` selects the items of other tasks that the prompt shows, as in every strategy.
     """
 
     def __init__(self, patience: int = 0, memory: str = "value", budget: int = 30, seed: int = 0) -> None:

@@ -57,7 +57,7 @@ class Mcts(Strategy):
     `exploration`: weight of branches with few attempts (0: always the branch of highest value). `widening`, `widening_power`: how many
     children a node may have; 0.7 and 0.5 give 2 drafts in 5 attempts and 4 in 30. `best_weight`: share of the best reward of a branch in
     its value, the mean reward has the rest (0: plain UCT; 1: only the best kernel counts, however many attempts failed).
-    `memory` is `none`, `similarity` or `value`: which items of other tasks the prompt shows.
+    `memory` selects the items of other tasks that the prompt shows, as in every strategy.
     """
 
     def __init__(
