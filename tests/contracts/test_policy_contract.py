@@ -3,14 +3,13 @@
 import shutil
 
 import pytest
-from engine_parts import list_policies, make_attempt, make_task
+from engine_parts import list_policies, make_attempt, make_task, open_seeded_bank
 
 from evokernel.core.plugins import accepts_setting, make_plugin
 from evokernel.core.records import Context, Stage
 from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.seed_cards import load_seed_cards
 
 STEPS = 6
 
@@ -24,9 +23,7 @@ def policy(request):
 
 
 def open_bank(path, run="r"):
-    bank = Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run=run)
-    bank.add(load_seed_cards("cpp"))
-    return bank
+    return open_seeded_bank(path, run)
 
 
 def run_policy(policy, bank, recorded=()):

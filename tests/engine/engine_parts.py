@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import InfraError
@@ -30,6 +32,23 @@ from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.policies.strategy import MEMORY_POLICIES
+
+
+@cache
+def make_seeded_bank() -> bytes:
+    """Return the database of a memory bank that contains the cards of the backend `cpp`; embedding them takes time."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "bank.db"
+        with Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run="seed") as bank:
+            bank.add(load_seed_cards("cpp"))
+        return path.read_bytes()
+
+
+def open_seeded_bank(path: Path, run: str) -> Bank:
+    """Open a memory bank; a new one contains the cards of the backend `cpp`."""
+    if not path.exists():
+        path.write_bytes(make_seeded_bank())
+    return Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run=run)
 
 
 def list_policies() -> list[dict[str, str]]:
@@ -148,14 +167,12 @@ def make_engine(
     if run.config.budget != budget:
         run.save_config(run.config.model_copy(update={"budget": budget}))
     run.lock()
-    bank = Bank.open(folder / "memory.db", make_plugin("embedder", "hash"), backend="cpp", run="run")
-    bank.add(load_seed_cards("cpp"))
     policy_plugin = make_plugin("policy", policy, **settings)
     return Engine(
         run=run,
         generator=generator or EchoGenerator(),
         policy=policy_plugin,
-        memory=bank,
+        memory=open_seeded_bank(folder / "memory.db", run="run"),
         executor=executor or ArithmeticExecutor(),
         distill=distill,
         clock=lambda: 0.0,

@@ -3,9 +3,10 @@
 from collections import Counter
 
 import pytest
-from engine_parts import ArithmeticExecutor, EchoGenerator, list_policies, make_engine, make_task
+from engine_parts import ArithmeticExecutor, EchoGenerator, make_engine, make_task
 
 from evokernel.core.errors import InfraError, StopRun, UserError
+from evokernel.core.plugins import plugin_names
 from evokernel.core.records import Candidate, Stage, Usage
 from evokernel.core.run import Run
 from evokernel.generators.replay import Replay
@@ -36,19 +37,19 @@ def test_drafts_until_feasible_then_refines(tmp_path):
     assert any(a.stage is Stage.REFINE for a in attempts)
 
 
-@pytest.mark.parametrize("policy", list_policies(), ids=lambda settings: "-".join(settings.values()))
+@pytest.mark.parametrize("policy", plugin_names("policy"))
 def test_journal_is_independent_of_concurrency(tmp_path, policy):
     tasks = [make_task(name) for name in ("relu", "gelu", "tanh")]
     for name, concurrency in (("one", 1), ("many", 8)):
-        attempts = list(make_engine(tmp_path / name, tasks=tasks, concurrency=concurrency, budget=6, **policy).make_attempts())
+        attempts = list(make_engine(tmp_path / name, tasks=tasks, concurrency=concurrency, budget=6, policy=policy).make_attempts())
         assert Counter(attempt.task for attempt in attempts) == {task.id: 6 for task in tasks}, "the budget is kept"
     # concurrency is a setting of the run, not of its read_journal
     assert read_journal(tmp_path / "one") == read_journal(tmp_path / "many")
 
 
-@pytest.mark.parametrize("policy", list_policies(), ids=lambda settings: "-".join(settings.values()))
+@pytest.mark.parametrize("policy", plugin_names("policy"))
 def test_resumed_and_replayed_runs_equal_the_straight_run(tmp_path, policy):
-    parts = {"tasks": [make_task("relu"), make_task("gelu")], "budget": 7, **policy}
+    parts = {"tasks": [make_task("relu"), make_task("gelu")], "budget": 7, "policy": policy}
     straight = make_engine(tmp_path / "straight", **parts)
     list(straight.make_attempts())
     iterator = (stopped := make_engine(tmp_path / "stopped", **parts)).make_attempts()
