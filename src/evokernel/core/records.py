@@ -18,8 +18,10 @@ Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
 TimedSize = Literal["laptop", "full"]
 """The size at which kernels are timed: one that any machine can run whole, or one of a real workload."""
 MemoryKind = Literal["api", "practice", "experience", "trace"]
-ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "variant", "api", "nothing"]
-"""`variant` occurs only in older journals. `nothing` marks the choice to show no item in a place (`Context.items`)."""
+ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "partner", "variant", "api", "nothing"]
+"""`partner` is a second kernel to combine with the start point. `variant` occurs only in older journals.
+
+`nothing` marks the choice to show no item in a place (`Context.items`)."""
 
 
 class Record(BaseModel):
