@@ -41,10 +41,11 @@ def test_refine_equals_golden_file(prompts):
 
 
 def test_refine_with_a_second_kernel_equals_golden_file(prompts):
-    partner = ContextItem(role="partner", item=TRACE.model_copy(update={"id": "r2:toy/scaled_relu/1", "task": TASK.id, "code": PLAIN}), q=0.5)
+    item = TRACE.model_copy(update={"id": "r2:toy/scaled_relu/1", "task": TASK.id, "code": PLAIN})
+    partner = ContextItem(role="partner", item=item, q=0.5)
     text = prompts.build_text(REFINING, IMPROVE.model_copy(update={"items": (*IMPROVE.items, partner)}))
     assert_golden("refine_partner.md", text)
-    other_task = partner.model_copy(update={"item": partner.item.model_copy(update={"task": "toy/gelu"})})
+    other_task = partner.model_copy(update={"item": item.model_copy(update={"task": "toy/gelu"})})
     only = IMPROVE.model_copy(update={"items": (other_task,)})
     text = prompts.build_text(REFINING, only)
     assert "It is a kernel for toy/gelu, which has a part in common with this task: correct" in text

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from evokernel.core.plugins import make_plugin
-from evokernel.core.records import Attempt, Candidate, Context, ContextItem, GateResult, MemoryItem, Outcome, Stage
+from evokernel.core.records import Attempt, Context, ContextItem, GateResult, MemoryItem, Outcome, Stage
 from evokernel.core.state import State
 from evokernel.generators.template_search import find_decision_line
 from evokernel.generators.template_search.evidence import PartnerKernel, parse_decisions
