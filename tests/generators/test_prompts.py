@@ -52,6 +52,15 @@ def test_refine_with_a_second_kernel_equals_golden_file(prompts):
     assert "## From memory" not in text, "the second kernel has a section of its own"
 
 
+def test_hidden_attempts_are_not_shown(prompts):
+    hidden = REFINING.attempts[4]
+    assert "attempt 5" in prompts.build_text(REFINING, IMPROVE)
+    context = IMPROVE.model_copy(update={"items": (), "hidden_attempts": (hidden.id,)})
+    text = prompts.build_text(REFINING, context)
+    assert "attempt 5" not in text
+    assert "attempt 4" in text
+
+
 def test_python_draft_equals_golden_file():
     state = State(task=TASK, attempts=ESTIMATED.attempts[:1], round=1)
     assert_golden("draft_python.md", PromptBuilder("golden_backend:Traced").build_text(state, EMPTY))

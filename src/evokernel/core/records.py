@@ -538,6 +538,8 @@ class Context(Record):
     records that the policy preferred an empty place, so that this choice has a value too."""
     include_history: bool = True
     """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
+    hidden_attempts: tuple[str, ...] = ()
+    """Ids of earlier attempts on this task that the generator must not see, although it may see others."""
     steps: tuple[Step, ...] = ()
     """Steps that the generator took for this attempt so far; the policy chooses none."""
     focus: Hypothesis | None = None

@@ -4,7 +4,7 @@ Properties:
 
 - Attempts take turns: attempt n belongs to island n modulo the number of islands.
 - An island starts with a draft of its own, which sees no correct kernel of another island.
-- Before the first migration, an island refines only kernels that descend from its own drafts.
+- Before the first migration, an island refines only kernels that descend from its own drafts, and sees no other attempts.
 - After every `migration_interval` attempts, a copy of each island's best kernel moves to the next island; the last one's to the first.
   So a good kernel reaches all islands after as many migrations as there are other islands, and no island is overrun at once.
 - Some refinements recombine: they are also given another member of the island, or a kernel of a task that shares a part.
@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from random import Random
 
 from evokernel.core.protocols import MemoryStore
-from evokernel.core.records import Attempt, MemoryItem
-from evokernel.core.state import State, best_so_far
+from evokernel.core.records import Attempt, Context, MemoryItem
+from evokernel.core.state import State, best_so_far, hidden_item_ids
 from evokernel.policies.recombination import check_rate, pick_partner
 from evokernel.policies.strategy import Strategy
 
@@ -72,6 +72,17 @@ class Islands(Strategy):
             return None
         members = self.build_islands(state)[len(state.attempts) % self.count]
         return pick_partner(state, memory, start, members, self.shows_other_tasks, random)
+
+    def choose(self, state: State, memory: MemoryStore) -> Context:
+        """Hide the attempts of other islands from a refinement; independent drafts see no attempts anyway."""
+        context = super().choose(state, memory)
+        if context.start_point is None:
+            return context
+        place = len(state.attempts) % self.count
+        known = {attempt.id for attempt in (*state.attempts[place :: self.count], *self.build_islands(state)[place], context.start_point)}
+        context = context.model_copy(update={"hidden_attempts": tuple(one.id for one in state.attempts if one.id not in known)})
+        hidden_ids = hidden_item_ids(state, context)
+        return context.model_copy(update={"items": tuple(entry for entry in context.items if entry.item.id not in hidden_ids)})
 
     def build_islands(self, state: State) -> list[list[Attempt]]:
         """Return the members of each island."""
