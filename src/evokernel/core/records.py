@@ -338,7 +338,8 @@ class Outcome(Record):
     tuning: Tuning | None = None
     """The search over the candidate's tunables; None if it declares none or tuning is off."""
     reused_from: str = ""
-    """Id of the earlier attempt on the task whose kernel is identical: its outcome was reused. Empty if this candidate was verified."""
+    """Whose outcome this is, if an identical kernel was verified before: an earlier attempt on the task, or another run of the same
+    experiment, by its id. Empty if this candidate was verified."""
 
     @cached_property
     def latency_us(self) -> float | None:
@@ -611,7 +612,7 @@ class VerificationSettings(Record):
     seed: int = 0
     """Seed of all random choices: of the run, or, derived from it, of one verification's inputs."""
     timeout_s: float = Field(default=60, gt=0)
-    """Time limit of one verification."""
+    """Time limit of one verification, in seconds; in simulation of CPU time, up to four times as long by the clock."""
     timing_s: float = Field(default=1, gt=0)
     """Time for timing one kernel; three times as long if only few calls fit, or if two kernels are about equally fast."""
     clock: Literal["auto", "synthetic"] = "auto"
