@@ -92,12 +92,17 @@ def test_branch_of_failures_gets_fewer_attempts():
     assert max(visits["p"]) < min(visits["q"][:1])
 
 
+def list_codes(node):
+    return [code for child in node.children for code in (child.kernel.candidate.code, *list_codes(child))]
+
+
 def test_repeated_kernel_is_a_visit_without_a_reward_and_never_a_start_point():
     attempts = search(make_mcts(), Landscape(moves="ab"), 40).attempts
     repeats = {a.id for i, a in enumerate(attempts) if a.candidate.id in {b.candidate.id for b in attempts[:i]}}
     assert repeats
     assert not repeats & {a.start_point for a in attempts}
     root = build_tree(attempts)
+    assert sorted(list_codes(root)) == sorted({a.candidate.code for a in attempts}), "each kernel is one node"
     assert root.attempt_count == 40
     assert sum(reward == 0 for reward in root.rewards) >= len(repeats)
 

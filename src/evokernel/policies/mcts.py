@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import log, sqrt
+from math import log, pow, sqrt
 from random import Random
 
 from evokernel.core.records import Attempt
@@ -89,7 +89,7 @@ class Mcts(Strategy):
 
     def can_widen(self, node: Node) -> bool:
         """Return whether progressive widening allows another child."""
-        return node.child_count < self.widening * node.attempt_count**self.widening_power
+        return node.child_count < self.widening * pow(node.attempt_count, self.widening_power)
 
     def score(self, node: Node) -> float:
         """Return the UCT score of a child: its value, and a bonus if it has few of its parent's attempts."""
