@@ -18,8 +18,10 @@ Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
 TimedSize = Literal["laptop", "full"]
 """The size at which kernels are timed: one that any machine can run whole, or one of a real workload."""
 MemoryKind = Literal["api", "practice", "experience", "trace"]
-ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "variant", "api", "nothing"]
-"""`variant` occurs only in older journals. `nothing` marks the choice to show no item in a place (`Context.items`)."""
+ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "partner", "variant", "api", "nothing"]
+"""`partner` is a second kernel to combine with the start point. `variant` occurs only in older journals.
+
+`nothing` marks the choice to show no item in a place (`Context.items`)."""
 
 
 class Record(BaseModel):
@@ -537,6 +539,8 @@ class Context(Record):
     records that the policy preferred an empty place, so that this choice has a value too."""
     include_history: bool = True
     """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
+    hidden_attempts: tuple[str, ...] = ()
+    """Ids of earlier attempts on this task that the generator must not see, although it may see others."""
     steps: tuple[Step, ...] = ()
     """Steps that the generator took for this attempt so far; the policy chooses none."""
     focus: Hypothesis | None = None
