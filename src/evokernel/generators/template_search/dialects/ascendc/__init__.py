@@ -95,13 +95,13 @@ def uses_cube(rendered_stages: RenderedStage) -> bool:
 
 
 def is_windowed(description: PatternDescription, choice: Choice) -> bool:
-    """Whether a stage is a convolution on the cube, which reads its columns from shifted lines of the image."""
+    """Whether a stage is a convolution on the cube, for which the vector cores write the columns of each tile."""
     return choice.get("unit") == "cube" and bool(description.variables.get("is_windowed"))
 
 
 def tile_sides(description: PatternDescription, choice: Choice) -> tuple[str, ...]:
-    """The names of the sizes of a tile on the cube; `pitchW` are the elements from line to line in the workspace."""
-    return ("tileM", "tileH", "tileW", "pitchW") if is_windowed(description, choice) else ("tileM", "tileN")
+    """The names of the sizes of a tile on the cube; `rowW` are the elements from row to row of the columns."""
+    return ("tileM", "tileH", "tileW", "rowW") if is_windowed(description, choice) else ("tileM", "tileN")
 
 
 def describe_cube(stage: RenderedStage) -> dict[str, object]:
@@ -119,7 +119,7 @@ def describe_cube(stage: RenderedStage) -> dict[str, object]:
         values = [*(sizes[n] for n in ("batch", "M", "N", "K")), side, follows, str(variables["turned"])]
     return {
         "name": stage.name, "is_windowed": windowed, "needs_vectors": bool(variables["follows"]) or windowed,
-        "tile": [side for side in tile_sides(stage.description, stage.choice) if side != "pitchW"], "sizes": ", ".join(values),
+        "tile": [side for side in tile_sides(stage.description, stage.choice) if side != "rowW"], "sizes": ", ".join(values),
     }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Convolutions over one to three axes, also grouped and transposed, as matrix products of the weights with columns of the image.
 
-On the cube, the vector cores of each block write the lines of the image that a tile needs, shifted for each column of the window.
-On the vector unit, few channels are sums of such lines; for more of them, all columns are in the workspace.
+On the cube, the vector cores of each block write the columns of one tile ahead of its cube.
+On the vector unit, few channels are sums of shifted lines; for more of them, all columns are in the workspace.
 """
 
 from __future__ import annotations
