@@ -63,9 +63,11 @@ VARIANTS = {
         "x, w, b", "torch.relu(F.conv2d(x, w, b, stride=2, padding=1))",
         "torch.randn(2, 5, A, 13), torch.randn(9, 5, 3, 3), torch.randn(9)", {}),
     "convolution over parts of long rows": (
-        "x, w", "F.conv2d(x, w, padding=2, dilation=2, groups=2)", "torch.randn(1, 6, 9, 28 * A), torch.randn(20, 3, 3, 3)", {"part": "fit"}),
+        "x, w", "F.conv2d(x, w, padding=2, dilation=2, groups=2)",
+        "torch.randn(1, 6, 9, 28 * A), torch.randn(20, 3, 3, 3)", {"part": "fit"}),
     "convolution over three axes": (
-        "x, w", "F.conv3d(x, w, padding=1, dilation=(1, 2, 1))", "torch.randn(1, 3, 5, A, 14), torch.randn(18, 3, 3, 3, 2)", {"part": "32"}),
+        "x, w", "F.conv3d(x, w, padding=1, dilation=(1, 2, 1))",
+        "torch.randn(1, 3, 5, A, 14), torch.randn(18, 3, 3, 3, 2)", {"part": "32"}),
     "transposed convolution": (
         "x, w, b", "F.conv_transpose2d(x, w, b, stride=2, padding=1)",
         "torch.randn(2, 20, A, 13), torch.randn(20, 9, 3, 3), torch.randn(9)", {}),
