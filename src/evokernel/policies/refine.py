@@ -20,12 +20,16 @@ class RefinePolicy:
 
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Show the last failure until a kernel is feasible, then the fastest kernel."""
-        if state.best is None:
+        return self.build_context(state, memory, state.best)
+
+    def build_context(self, state: State, memory: MemoryStore, start: Attempt | None) -> Context:
+        """Build the context that refines a start point, or drafts without one."""
+        if start is None:
             last = memory.get([state.last_attempt.memory_id]) if state.last_attempt else []
             reference = retrieval.select_draft_cards(state, memory, last, self.api_cards) if self.api_cards else []
             return Context(stage=Stage.DRAFT, items=(*reference, *(ContextItem(role="trace", item=item) for item in last)))
         selector = retrieval.Selector(q_values=lambda ids: {}, random=Random(0))
-        return refinement.refine_context(state, memory, selector, state.best, top_n=0, pool_size=0)
+        return refinement.refine_context(state, memory, selector, start, top_n=0, pool_size=0)
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
         """This policy learns nothing; it uses the attempts themselves."""

@@ -23,11 +23,15 @@ class SimilarityPolicy:
 
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Draft until a kernel is feasible, then refine the fastest kernel."""
+        return self.build_context(state, memory, state.best)
+
+    def build_context(self, state: State, memory: MemoryStore, start: Attempt | None) -> Context:
+        """Build the context that refines a start point, or drafts without one."""
         selector = retrieval.Selector(q_values=lambda ids: {}, random=Random(0), diversity_penalty=self.diversity_penalty)
-        if state.best is None:
+        if start is None:
             pool_size = self.top_n * (POOL_FACTOR if self.diversity_penalty else 1)
             return retrieval.draft_context(state, memory, selector, self.top_n, pool_size, self.api_cards, self.part_cards)
-        return refinement.refine_context(state, memory, selector, state.best, self.top_n, self.top_n, self.part_cards)
+        return refinement.refine_context(state, memory, selector, start, self.top_n, self.top_n, self.part_cards)
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
         """This policy learns nothing: rewards do not change similarity."""

@@ -142,7 +142,16 @@ class ValuePolicy:
 
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Draft until a kernel is feasible, then refine a start point chosen by Q2."""
-        stage = Stage.REFINE if state.start_points else Stage.DRAFT
+        selector = self.make_selector(state, memory, Stage.REFINE if state.start_points else Stage.DRAFT)
+        start = self.choose_start_point(state, memory, selector) if state.start_points else None
+        return self.fill_context(state, memory, selector, start)
+
+    def build_context(self, state: State, memory: MemoryStore, start: Attempt | None) -> Context:
+        """Build the context that refines a start point, or drafts without one."""
+        return self.fill_context(state, memory, self.make_selector(state, memory, Stage.REFINE if start else Stage.DRAFT), start)
+
+    def make_selector(self, state: State, memory: MemoryStore, stage: Stage) -> retrieval.Selector:
+        """Return what picks items by their value at a stage, and in drafting by similarity, success and diversity too."""
         random = Random(f"{self.seed}/{state.next_id}")
         family = state.task.family if self.value_scope == "family" else ""
         selector = retrieval.Selector(
@@ -152,16 +161,20 @@ class ValuePolicy:
             exploration_bonus=lambda ids: self.exploration_bonus(ids, stage, memory, random),
             cause_values=(lambda cause: lambda ids: self.q_values(ids, stage, cause_scope(cause), memory)) if self.by_cause else None,
         )
+        if stage is Stage.REFINE:
+            return selector
+        return replace(
+            selector,
+            diversity_penalty=self.diversity_penalty,
+            similarity_weight=self.similarity_weight,
+            success_bonus=self.success_bonus,
+        )
+
+    def fill_context(self, state: State, memory: MemoryStore, selector: retrieval.Selector, start: Attempt | None) -> Context:
+        """Fill a context with items that the selector picks."""
         pool_size = max(self.top_n, round(self.top_n * self.current_pool_factor(state.round)))  # K = lambda N
-        if stage is Stage.DRAFT:
-            selector = replace(
-                selector,
-                diversity_penalty=self.diversity_penalty,
-                similarity_weight=self.similarity_weight,
-                success_bonus=self.success_bonus,
-            )
+        if start is None:
             return retrieval.draft_context(state, memory, selector, self.top_n, pool_size, self.api_cards, self.part_cards)
-        start = self.choose_start_point(state, memory, selector)
         return refinement.refine_context(state, memory, selector, start, self.top_n, pool_size, self.part_cards)
 
     def choose_start_point(self, state: State, memory: MemoryStore, selector: retrieval.Selector) -> Attempt:

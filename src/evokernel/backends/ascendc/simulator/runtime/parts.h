@@ -75,6 +75,9 @@ void noteZeros(const void* data);
 // The groups that a launch runs, in order: within a time limit the first ones represent the rest.
 std::vector<int64_t> groupOrder(int64_t groups, int64_t perWave);
 
+// The CPU time of this process, so that the same blocks run on a busy machine.
+double cpuSeconds();
+
 // The time limit of a launch. A dry execution checks it where a kernel may loop over elements, and ends the block.
 struct OutOfTime {};
 void setDeadline(double seconds);
@@ -97,7 +100,7 @@ int simulator_fell_short();
 int simulator_groups_add();
 int64_t simulator_touching(int64_t* into, int64_t capacity);
 double simulator_bytes_moved();
-// Whether the groups of the last call, a dry one with at least so many multiplications, can run alone after their last meeting; the following calls then do so.
+// Whether the groups of the last call, a dry one with at least `macs` multiplications, can run alone after their last meeting; the following calls then do so.
 int simulator_splits_at_meeting(double macs);
 // The records become those of these groups in the last dry call.
 void simulator_locate(const int64_t* groups, int64_t count);
