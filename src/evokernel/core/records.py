@@ -196,6 +196,21 @@ class Step(Record):
     """Model calls of the step."""
 
 
+class Draft(Record):
+    """One of several candidates of an attempt, of which only the most promising one is verified (`drafts_per_attempt`)."""
+
+    candidate: str
+    """`Candidate.id`; empty if the reply contained no code. The attempt's artifacts hold the code of every draft."""
+    p_correct: float | None = None
+    """Forecast probability that it passes every gate; None if there were too few attempts for a forecast."""
+    latency_us: float | None = None
+    """Forecast latency in microseconds, or the backend's estimate with `draft_filter = "estimate"`; None without either."""
+    reason: str = ""
+    """With `draft_filter = "estimate"`: failure category of a draft without an estimate, as in `GateResult.reason`."""
+    is_chosen: bool = False
+    """Whether it became the attempt's candidate."""
+
+
 class Reply(Record):
     """A generator's answer. The run stores it before the verification, so that a crash never repeats a paid model call."""
 
@@ -213,6 +228,8 @@ class Reply(Record):
     """Memory items that a generator with tools opened: they, and not the context's items, were shown. None for generators without tools."""
     tool_use: ToolUse | None = None
     """What a generator with tools did; None for others."""
+    drafts: tuple[Draft, ...] = ()
+    """The drafts among which the candidate was chosen; its usage includes theirs. Empty if it is the only one."""
 
 
 class GateResult(Record):
@@ -512,6 +529,13 @@ class Context(Record):
     """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
     steps: tuple[Step, ...] = ()
     """Steps that the generator took for this attempt so far; the policy chooses none."""
+    drafts: tuple[Candidate, ...] = ()
+    """Candidates that the generator wrote for this attempt so far: it should write another one. The policy chooses none."""
+
+    @property
+    def draft_suffix(self) -> str:
+        """What follows the attempt's id in the seed and the name of a further draft; empty for the first one."""
+        return f"/draft-{len(self.drafts) + 1}" if self.drafts else ""
 
 
 class ContextRef(Record):
@@ -556,6 +580,8 @@ class Attempt(Record):
     """Optional steps of the generator in order: plan, critic, repairs; empty if it took none."""
     tool_use: ToolUse | None = None
     """What a generator with tools did, with every kernel that it tried; None for other generators."""
+    drafts: tuple[Draft, ...] = ()
+    """The drafts with their forecasts, in the order in which they were written; empty with one draft per attempt, and in older journals."""
     usage: Usage = Usage()
     """All model calls of the attempt: the candidate, the steps, the LLM review of trials and candidate, and the lesson."""
     finished_at: float = 0.0

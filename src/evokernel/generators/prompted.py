@@ -39,7 +39,7 @@ class PromptedGenerator(ABC):
     def write(self, state: State, context: Context) -> Reply:
         """A candidate from the reply; if the reply has no code, an empty candidate with the reason in its notes."""
         prompt = self.prompts.build_prompt(state, context)
-        completion = self.complete(prompt.text, state.next_id)
+        completion = self.complete(prompt.text, state.next_id + context.draft_suffix)
         candidate = self.parse_candidate(completion, state)
         return Reply(candidate=candidate, prompt=prompt.text, text=replace_surrogates(completion.text), truncated_items=prompt.omitted_ids)
 

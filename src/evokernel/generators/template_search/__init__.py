@@ -60,12 +60,13 @@ class TemplateSearch:
         visible = state if context.include_history else State(task=state.task, round=state.round)
         evidence = gather_evidence(visible, context, self.backend, hints)
         model = OptionModel(evidence, hints, collect_context_text(context), context.stage)
-        random = Random(f"{self.seed}/{state.next_id}")
+        random = Random(f"{self.seed}/{state.next_id}{context.draft_suffix}")
         search = DecisionSearch(
             space, model, random, self.temperature, self.prior, lambda decisions: self.write_kernel(space, decisions).tunables
         )
-        earlier_lines = {find_decision_line(a.candidate.code) for a in visible.attempts}
+        earlier_lines = {find_decision_line(c.code) for c in (*(a.candidate for a in visible.attempts), *context.drafts)}
         is_first = not any(find_decision_line(a.candidate.code) for a in state.attempts) and not any(e.is_same_task for e in evidence)
+        is_first = is_first and not context.drafts  # the options to try first are drafted once
         for _ in range(MAX_DRAWS):
             if context.start_point:
                 decisions, reason = search.refine(context.start_point, evidence)
