@@ -6,7 +6,7 @@ import pytest
 from engine_parts import make_attempt, make_task
 
 from evokernel.core.plugins import accepts_setting, make_plugin, plugin_names
-from evokernel.core.records import Context, ContextRef, Stage
+from evokernel.core.records import Context, Stage
 from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
@@ -51,7 +51,7 @@ def attempt_from_context(name, round, context):
     return make_attempt(round, name, feasible, context.stage, latency=50.0 - 5 * round).model_copy(
         update={
             "start_point": context.start_point and context.start_point.id,
-            "shown_items": tuple(ContextRef(id=entry.item.id, role=entry.role, q=entry.q) for entry in context.items),
+            "shown_items": tuple(entry.ref for entry in context.items),
             "reward": -1.0 if not feasible else 1.0 if context.stage is Stage.DRAFT else 0.1,
         }
     )

@@ -16,7 +16,7 @@ from evokernel.core.records import ContextRef, MemoryItem, Reply, Stage, Step
 @pytest.fixture
 def url(tmp_path, serve):
     task = sample_run.make_task(f"relu{SCRIPT}", family=SCRIPT)
-    shown_items = (ContextRef(id=SCRIPT, role="trace", q=0.0),)
+    shown_items = (ContextRef(id=SCRIPT, role="trace", q=0.2, reasons={"similarity": 0.31, "own_record": -0.11, SCRIPT: 0.0}),)
     steps = (Step(name="plan", text=f"the chosen plan {SCRIPT}", cause="launch", gain_us=3.0, alternatives=(SCRIPT,)),)
     attempts = [
         make_attempt(task, 0, failed_outcome("check", SCRIPT, SCRIPT), candidate=kernel(SCRIPT), shown_items=shown_items, lesson=SCRIPT),
@@ -40,6 +40,7 @@ TASK = f"made/relu{SCRIPT}"
         ("task", {"run": "one", "task": TASK, "attempt": "0"}, "Lineage"),
         ("task", {"run": "one", "task": TASK, "attempt": "1", "with": "0"}, "Changes from attempt 1 to attempt 2"),
         ("task", {"run": "one", "task": TASK, "attempt": "1"}, "the chosen plan"),
+        ("task", {"run": "one", "task": TASK, "attempt": "0"}, "+0.31 from a similar operator, -0.11 what it earned beyond that"),
         ("graph", {"run": "one"}, "which operators helped to solve which"),
         ("memory", {"q": "window.hit"}, "1 item, highest value first"),
         ("memory", {"q": SCRIPT, "how": "meaning"}, "most similar first"),

@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def new_token() -> str:
-    """A random token that nobody can guess."""
+    """A random token."""
     return secrets.token_urlsafe(24)
 
 

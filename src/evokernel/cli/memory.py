@@ -9,6 +9,7 @@ import click
 
 from evokernel.cli import consolidate, packs
 from evokernel.cli.bank_options import KINDS, bank_option, embedder_option, make_embedder, open_bank, print_result
+from evokernel.cli.explain import explain
 from evokernel.cli.output import TERMS_EPILOG, format_pairs, format_table, json_option, print_json, print_text
 from evokernel.cli.rewind import rewind
 from evokernel.core.labels import format_count
@@ -39,6 +40,7 @@ def command(ctx: click.Context) -> None:
       evokernel memory revoke my-run:starter/softmax/3 --dry-run
       evokernel memory consolidate --dry-run
       evokernel memory rewind runs/my-run
+      evokernel memory explain runs/my-run starter/softmax/3
     """
     if ctx.invoked_subcommand is None:
         print_text(ctx.get_help())
@@ -191,7 +193,7 @@ def stats(path: BankLocation, as_json: bool) -> None:
     )
 
 
-for one in (packs.export, packs.import_, packs.inspect, packs.contamination, consolidate.consolidate, consolidate.restore, rewind):
+for one in (packs.export, packs.import_, packs.inspect, packs.contamination, consolidate.consolidate, consolidate.restore, rewind, explain):
     command.add_command(one)
 
 

@@ -124,6 +124,9 @@ class MemoryReader(Protocol):
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
         """Return the value of each item; `ItemValue()` for items without updates. `scope` is "" (per item), a family or `cause:CAUSE`."""
 
+    def scoped_values(self, id: str, stage: Stage) -> dict[str, ItemValue]:
+        """Return the values of one item in every scope in which it was updated, in order of the scopes."""
+
 
 class MemoryStore(MemoryReader, Protocol):
     """The memory M with its values. One writer; returned objects never change."""

@@ -508,11 +508,37 @@ class ContextItem(Record):
     """The cause of latency that the item is meant to help with; empty if it was chosen for another reason."""
     excerpt: str | None = None
     """The lines that the prompt shows instead of the item's code; empty to show none of it, None to show all of it."""
+    features: dict[str, float] = {}
+    """What the policy `contextual` knew about task and item; empty for other policies."""
+    reasons: dict[str, float] = {}
+    """The gain in reward that it expected of the item, by feature; their sum is `q`."""
 
     @property
     def shown_code(self) -> str:
         """The code that the prompt shows."""
         return self.item.code if self.excerpt is None else self.excerpt
+
+    @property
+    def ref(self) -> ContextRef:
+        """The entry as the journal stores it."""
+        return ContextRef(id=self.item.id, role=self.role, q=self.q, features=self.features, reasons=self.reasons)
+
+
+class Hypothesis(Record):
+    """What a policy expects of removing one cause of a start point's latency."""
+
+    cause: str
+    """The cause, a key of `evokernel.core.causes.CAUSES`."""
+    predicted_us: float
+    """Gain that the profile of the start point predicts, in microseconds."""
+    expected_us: float
+    """The predicted gain times the share that earlier predictions for this cause brought, times the chance to be correct."""
+    refinements: int = 0
+    """Earlier refinements on the task that were to address the cause."""
+    correct: int = 0
+    """Those of them that were correct and timed."""
+    realised_share: float | None = None
+    """Mean share of the predicted gains that the correct ones brought; None if there is none."""
 
 
 class Context(Record):
@@ -529,6 +555,8 @@ class Context(Record):
     """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
     steps: tuple[Step, ...] = ()
     """Steps that the generator took for this attempt so far; the policy chooses none."""
+    focus: Hypothesis | None = None
+    """The cause of latency to address first, and what the policy expects of that; None if it leaves the choice to the generator."""
     drafts: tuple[Candidate, ...] = ()
     """Candidates that the generator wrote for this attempt so far: it should write another one. The policy chooses none."""
 
@@ -547,6 +575,10 @@ class ContextRef(Record):
     """Role of the item in the context."""
     q: float | None = None
     """Value Q when the context was chosen; None for items without a value (API cards)."""
+    features: dict[str, float] = {}
+    """As in `ContextItem`: learning reads them here, because memory has changed since."""
+    reasons: dict[str, float] = {}
+    """As in `ContextItem`: the expected gain by feature, which explains the choice."""
 
 
 class Attempt(Record):
@@ -582,6 +614,8 @@ class Attempt(Record):
     """What a generator with tools did, with every kernel that it tried; None for other generators."""
     drafts: tuple[Draft, ...] = ()
     """The drafts with their forecasts, in the order in which they were written; empty with one draft per attempt, and in older journals."""
+    focus: Hypothesis | None = None
+    """The cause of latency that the policy asked to address first, and what it expected; None if it named none."""
     usage: Usage = Usage()
     """All model calls of the attempt: the candidate, the steps, the LLM review of trials and candidate, and the lesson."""
     finished_at: float = 0.0

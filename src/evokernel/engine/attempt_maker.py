@@ -153,6 +153,7 @@ class AttemptMaker:
             steps=context.steps,
             tool_use=reply.tool_use,
             drafts=reply.drafts,
+            focus=context.focus,
             usage=sum_usage(reply, context, outcome, lesson),
             finished_at=self.clock(),
         )
@@ -246,7 +247,7 @@ class AttemptMaker:
 
 def split_items(context: Context, reply: Reply) -> tuple[tuple[ContextRef, ...], tuple[ContextRef, ...]]:
     """Return the memory items that the generator was shown, or that it opened itself, and the context's items that it did not see."""
-    refs = [ContextRef(id=entry.item.id, role=entry.role, q=entry.q) for entry in context.items]
+    refs = [entry.ref for entry in context.items]
     if reply.opened_items is None:
         hidden_ids = set(reply.truncated_items)
         return tuple(ref for ref in refs if ref.id not in hidden_ids), tuple(ref for ref in refs if ref.id in hidden_ids)

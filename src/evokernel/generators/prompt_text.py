@@ -9,7 +9,7 @@ from typing import NamedTuple
 from evokernel.core import labels
 from evokernel.core.causes import CAUSES
 from evokernel.core.numeric_contract import error_limit as error_limit
-from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Profile, Stage, Task, Tuning
+from evokernel.core.records import Attempt, ContextItem, Hypothesis, MemoryItem, Outcome, Profile, Stage, Task, Tuning
 from evokernel.core.state import State
 from evokernel.llm.render import one_line
 from evokernel.reference.constants import FORWARD_CLASS, find_constants
@@ -136,6 +136,16 @@ def quote_in_cell(code: str) -> str:
     """A line of code for the cell of a table, as `: code`; empty for an empty line."""
     text = one_line(code, MAX_QUOTE_CHARS).replace("|", "/").replace("`", "'")
     return f": `{text}`" if text else ""
+
+
+def describe_focus(focus: Hypothesis) -> str:
+    """The cause to address first, what its profile predicts, what came of earlier predictions, and what is expected now."""
+    sentences = [f"Address `{one_line(focus.cause, 40)}` first: the profile predicts a gain of {format_latency(focus.predicted_us)}."]
+    if focus.refinements:
+        brought = "" if focus.realised_share is None else f", and brought {100 * focus.realised_share:.0f} % of the predicted gains"
+        sentences.append(f"{focus.correct} of {focus.refinements} earlier refinements for this cause were correct{brought}.")
+    sentences.append(f"About {format_latency(focus.expected_us)} are expected.")
+    return " ".join(sentences)
 
 
 def describe_bottleneck(profile: Profile) -> str:

@@ -156,6 +156,7 @@ class PromptBuilder:
         return {
             "start_point": start,
             "steps": context.steps,
+            "focus": context.focus,
             "best": state.best,
             "refinements": prompt_text.list_refinements(state, start) if start else [],
             "failures": prompt_text.recent_failures(state, context.stage, limits),

@@ -219,6 +219,12 @@ class Bank:
         self._load_remote_values(ids)
         return {id: self._values.get((id, stage.value, scope), default) for id in ids}
 
+    def scoped_values(self, id: str, stage: Stage) -> dict[str, ItemValue]:
+        """The values of one item in every scope, in order of the scopes."""
+        self._load_remote_values([id])
+        own = {key[2]: value for key, value in self._values.items() if key[:2] == (id, stage.value)}
+        return dict(sorted(own.items()))
+
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
         """Apply Eq. 4 to each item and write a ledger row for each. A second call for the same attempt does nothing."""
         if not 0 < alpha <= 1 or not all(isfinite(reward) for reward in rewards.values()):

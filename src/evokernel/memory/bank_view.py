@@ -41,3 +41,7 @@ class BankView:
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
         with self.lock:
             return self.bank.values(ids, stage, scope)
+
+    def scoped_values(self, id: str, stage: Stage) -> dict[str, ItemValue]:
+        with self.lock:
+            return self.bank.scoped_values(id, stage)

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 from evokernel.core import paths
 from evokernel.core.bank_uri import BankLocation, parse_location
 from evokernel.core.errors import UserError
-from evokernel.core.memory_ids import is_nothing_id
+from evokernel.core.memory_ids import is_model_id, is_nothing_id
 from evokernel.core.protocols import Embedder
 from evokernel.core.records import MemoryItem
 from evokernel.memory import ledger, provenance
@@ -95,8 +95,9 @@ def write_pack_body(
         write_line(json.dumps({"merged": {"item": item, "survivor": survivor}}))
     for row in connection.execute(ledger.ACTIVE_UPDATES):
         update = ledger.ValueUpdate(*row)
-        is_nothing = not filters.kinds and is_nothing_id(update.item, filters.backend)
-        is_selected = (survivors.get(update.item, update.item) in items or is_nothing) and update.memory_id not in exclusions.items
+        is_general = is_nothing_id(update.item, filters.backend) or is_model_id(update.item, filters.backend)
+        is_about_items = survivors.get(update.item, update.item) in items or (is_general and not filters.kinds)
+        is_selected = is_about_items and update.memory_id not in exclusions.items
         if is_selected and is_exported_task(update.task, filters, exclusions):
             update_counts[update.run] += 1
             write_line(json.dumps({"update": update._asdict()}))

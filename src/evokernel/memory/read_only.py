@@ -43,6 +43,9 @@ class ReadOnlyBank:
     def values(self, ids: Sequence[str], stage: Stage, scope: str = "") -> dict[str, ItemValue]:
         return self.bank.values(ids, stage, scope)
 
+    def scoped_values(self, id: str, stage: Stage) -> dict[str, ItemValue]:
+        return self.bank.scoped_values(id, stage)
+
     def update(self, attempt: str, stage: Stage, rewards: Mapping[str, float], alpha: float, scope: str = "") -> None:
         """Do nothing: values do not change."""
 

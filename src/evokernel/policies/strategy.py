@@ -19,6 +19,7 @@ MEMORY_POLICIES: dict[str, tuple[str, dict[str, float]]] = {
     "none": ("refine", {}),
     "similarity": ("similarity", {"diversity_penalty": 0.3}),
     "value": ("value", {}),
+    "contextual": ("contextual", {}),
 }
 """Policy with settings by the value of `memory`. Both `similarity` and `value` avoid similar items, so they differ only in learning."""
 
@@ -41,7 +42,7 @@ def make_memory_policy(memory: str, seed: int, budget: int) -> MemoryPolicy:
 
 
 class Strategy(ABC):
-    """A search strategy. `memory` is `none`, `similarity` or `value`: which items of other tasks the prompt shows."""
+    """A search strategy. `memory` is `none`, `similarity`, `value` or `contextual`: which items of other tasks the prompt shows."""
 
     def __init__(self, memory: str = "value", budget: int = 30, seed: int = 0) -> None:
         self.memory_policy = make_memory_policy(memory, seed, budget)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evokernel.core.errors import UserError
-from evokernel.core.records import Attempt, MemoryItem, Task
+from evokernel.core.records import Attempt, ContextRef, MemoryItem, Task
 from evokernel.core.run import Run
 from evokernel.memory.bank import Bank
 
@@ -52,7 +52,7 @@ def attempt_row(run: Run, task: Task, attempt: Attempt, items: dict[str, MemoryI
         "notes": attempt.candidate.notes,
         "lesson": attempt.lesson,
         "steps": [step.model_dump(mode="json") for step in attempt.steps],
-        "shown_items": [context_item_row(ref.id, ref.role, ref.q, items) for ref in attempt.shown_items],
+        "shown_items": [context_item_row(ref, items) for ref in attempt.shown_items],
         "start_point": attempt.start_point,
         "compiled": outcome.is_compiled,
         "feasible": outcome.feasible,
@@ -75,11 +75,12 @@ def attempt_row(run: Run, task: Task, attempt: Attempt, items: dict[str, MemoryI
     }
 
 
-def context_item_row(id: str, role: str, q: float | None, items: dict[str, MemoryItem]) -> Row:
+def context_item_row(ref: ContextRef, items: dict[str, MemoryItem]) -> Row:
     """Return an item of the context as the generator saw it; without its text if the bank no longer has it."""
-    item = items.get(id)
+    item = items.get(ref.id)
     content = {"kind": item.kind, "title": item.title, "text": item.text, "code": item.code, "task": item.task} if item else {}
-    return {"id": id, "role": role, "q": q, **content}
+    reasons = {"reasons": dict(ref.reasons)} if ref.reasons else {}
+    return {"id": ref.id, "role": ref.role, "q": ref.q, **reasons, **content}
 
 
 def load_shown_items(run: Run, attempts: Iterable[Attempt]) -> dict[str, MemoryItem]:

@@ -1,4 +1,4 @@
-"""The durable queue: every accepted verification is in an SQLite file, and on disk, before its client is told so.
+"""The durable queue: every accepted verification is in an SQLite file, and on disk, before its client gets an answer.
 
 A verification is `queued`, then `running`, then it ends once: `done` (it has an outcome), `failed` (no worker could complete it) or
 `cancelled`. At the next start of the server, those that were running are queued again.

@@ -15,6 +15,7 @@ from evokernel.core.plugins import plugin_names
 from evokernel.core.records import Attempt, ContextRef
 from evokernel.memory.queries import BankBrowser, ItemValueChange, ShownItemFacts
 from evokernel.memory.seed_cards import load_seed_cards
+from evokernel.policies.item_features import explain_choice
 from evokernel.reports import formatting
 from evokernel.reports.item_uses import ItemUse, count_item_uses
 from evokernel.reports.resemblance import MarkedLine, Source, count_lines, extract_code, mark_lines
@@ -41,6 +42,11 @@ class ShownItem(NamedTuple):
     """Updates of its value at this stage up to now; None if the bank cannot be read."""
     line_count: int
     """Lines of the kernel that resemble it."""
+
+    @property
+    def why(self) -> str:
+        """Why the policy chose it, in plain words; empty if the policy does not say."""
+        return explain_choice(self.ref.reasons)
 
 
 class ItemUseRow(NamedTuple):

@@ -13,6 +13,7 @@ TOOLTIPS: dict[str, Any] = {
     "q2": f"The value of a memory item for refining. {explain_term('value')}",
     "value": explain_term("value"),
     "visits": explain_term("visits"),
+    "why": "Why the policy showed the item: the gain in reward that it expected, by what it knew about task and item.",
     "kind": "api: API card; practice: practice card; experience: lesson of an attempt; trace: kernel of an attempt.",
     "reward": "Reward of an attempt, between -1 and 1: -1 for a failure, higher for a correct and for a faster kernel.",
     "tool_use": "What the agent did within this attempt, and the kernels that it verified itself. The attempt's kernel was verified again.",

@@ -113,7 +113,7 @@ class AttemptSession(ToolSession):
         value = memory.values([id], self.context.stage)[id]
         q = entry.q if entry else None if item.kind == "api" else value.q
         with self.lock:
-            self.opened.setdefault(id, ContextRef(id=id, role=entry.role if entry else item.kind, q=q))
+            self.opened.setdefault(id, entry.ref if entry else ContextRef(id=id, role=item.kind, q=q))
         return OpenedItem(item=item, q=q)
 
     def submit(

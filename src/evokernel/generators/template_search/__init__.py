@@ -69,7 +69,7 @@ class TemplateSearch:
         is_first = is_first and not context.drafts  # the options to try first are drafted once
         for _ in range(MAX_DRAWS):
             if context.start_point:
-                decisions, reason = search.refine(context.start_point, evidence)
+                decisions, reason = search.refine(context.start_point, evidence, context.focus.cause if context.focus else "")
             else:
                 decisions, reason = (search.draft_first() if is_first else None) or search.draft(evidence)
             kernel = self.write_kernel(space, decisions)

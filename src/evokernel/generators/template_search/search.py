@@ -75,8 +75,11 @@ class DecisionSearch:
             return None
         return self.complete(lambda group: {}, prefers_start=True), "options to try first"
 
-    def refine(self, start: Attempt, evidence: Sequence[Evidence]) -> tuple[KernelDecisions, str]:
-        """The start point's decisions, or those of a faster kernel, with a few changes; sometimes a new sample. And the reason."""
+    def refine(self, start: Attempt, evidence: Sequence[Evidence], cause: str = "") -> tuple[KernelDecisions, str]:
+        """The start point's decisions, or those of a faster kernel, with a few changes; sometimes a new sample. And the reason.
+
+        `cause` is the cause of latency to address; empty: the bottleneck.
+        """
         hints, profile = self.model.hints, start.outcome.profile
         stages = read_decisions(start.candidate.code, hints)
         if self.random.random() < UNIFORM:
@@ -88,7 +91,7 @@ class DecisionSearch:
         if faster and self.random.random() < CROSSOVER:
             donor = self.random.choices(faster, [math.exp(e.gain / self.temperature) for e in faster])[0]
             stages, reason = merge_choices(stages, donor), f"{reason}, with decisions of a faster kernel"
-        remedies = hints.find_remedies(profile)
+        remedies = hints.find_remedies(profile, cause)
         decisions = self.change_decision(self.complete(RecordedChoices(stages)), remedies)
         for probability in FURTHER_CHANGES:
             if self.random.random() < probability:

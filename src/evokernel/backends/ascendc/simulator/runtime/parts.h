@@ -97,7 +97,7 @@ int simulator_fell_short();
 int simulator_groups_add();
 int64_t simulator_touching(int64_t* into, int64_t capacity);
 double simulator_bytes_moved();
-// Whether the groups of the last call, a dry one with at least so many multiplications, can run alone after their last meeting; the following calls then do so.
+// Whether the groups of the last call, a dry one with at least `macs` multiplications, can run alone after their last meeting; the following calls then do so.
 int simulator_splits_at_meeting(double macs);
 // The records become those of these groups in the last dry call.
 void simulator_locate(const int64_t* groups, int64_t count);

@@ -13,7 +13,7 @@ from evokernel.generators.template_search.kernel_template import TemplateVariabl
 from evokernel.generators.template_search.patterns import KernelPattern
 
 NARROW = "(1ll << 31)"
-"""Below so many elements, positions and steps of loops are numbers of 32 bits."""
+"""With fewer elements than this, positions and steps of loops are numbers of 32 bits."""
 
 
 @dataclass(frozen=True)
