@@ -230,6 +230,8 @@ class Reply(Record):
     """What a generator with tools did; None for others."""
     drafts: tuple[Draft, ...] = ()
     """The drafts among which the candidate was chosen; its usage includes theirs. Empty if it is the only one."""
+    prompt_variants: dict[str, str] = {}
+    """The variant of each section of the prompt that has variants; empty if they are off."""
 
 
 class GateResult(Record):
@@ -557,6 +559,8 @@ class Context(Record):
     """Steps that the generator took for this attempt so far; the policy chooses none."""
     focus: Hypothesis | None = None
     """The cause of latency to address first, and what the policy expects of that; None if it leaves the choice to the generator."""
+    prompt_variants: dict[str, str] = {}
+    """The variant to use of each section of the prompt, chosen by their values; empty for the defaults. The policy chooses none."""
     drafts: tuple[Candidate, ...] = ()
     """Candidates that the generator wrote for this attempt so far: it should write another one. The policy chooses none."""
 
@@ -614,6 +618,8 @@ class Attempt(Record):
     """What a generator with tools did, with every kernel that it tried; None for other generators."""
     drafts: tuple[Draft, ...] = ()
     """The drafts with their forecasts, in the order in which they were written; empty with one draft per attempt, and in older journals."""
+    prompt_variants: dict[str, str] = {}
+    """The variant of each section that the prompt showed, by section; empty if variants are off, and in older journals."""
     focus: Hypothesis | None = None
     """The cause of latency that the policy asked to address first, and what it expected; None if it named none."""
     usage: Usage = Usage()

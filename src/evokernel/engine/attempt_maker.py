@@ -26,12 +26,14 @@ from evokernel.core.protocols import (
     Policy,
     SteppedGenerator,
     ToolUsingGenerator,
+    VariantGenerator,
 )
 from evokernel.core.records import Attempt, Candidate, Context, ContextRef, GateResult, MemoryItem, Outcome, Reply, Stage, Task, Usage
 from evokernel.core.run import Run
 from evokernel.core.state import MIN_UNPAIRED_GAIN, State, speed_gain
 from evokernel.engine import context_store, drafts, novelty, repairs
 from evokernel.engine.jobs import attempt_job, trial_job
+from evokernel.engine.prompt_values import PromptValues
 from evokernel.engine.surrogate import FittedSurrogate, Surrogate
 from evokernel.engine.tuning import VerifiedKernel, verify_and_tune
 
@@ -70,6 +72,8 @@ class AttemptMaker:
     """Forecasts drafts; it learns only if an attempt has several of them."""
     surrogate_views: dict[str, FittedSurrogate] = field(default_factory=dict)
     """The surrogate as it was when a task's context was chosen, by task."""
+    prompt_values: PromptValues = field(default_factory=PromptValues)
+    """Values of the variants of prompt sections."""
 
     def make_state(self, task: Task, round: int) -> State:
         return State(task=task, attempts=tuple(self.history[task.id]), round=round)
@@ -83,10 +87,19 @@ class AttemptMaker:
         if isinstance(self.generator, ToolUsingGenerator):
             self.memory_views[state.task.id] = self.memory.freeze()
         self.surrogate_views[state.task.id] = self.surrogate.fitted
-        return context_store.load_context(self.run, state) or self.policy.choose(state, self.memory)
+        return context_store.load_context(self.run, state) or self.choose_variants(state, self.policy.choose(state, self.memory))
 
-    def learn_forecasts(self, state: State, attempt: Attempt) -> None:
-        """Let the surrogate learn from an attempt, if it is used."""
+    def choose_variants(self, state: State, context: Context) -> Context:
+        """Choose the variants of the prompt's sections, if the generator has any."""
+        if not isinstance(self.generator, VariantGenerator) or not self.generator.prompt_variants:
+            return context
+        seed = f"{self.run.config.seed}/{state.next_id}/prompt"
+        chosen = self.prompt_values.choose(self.generator.prompt_variants, context.stage, seed)
+        return context.model_copy(update={"prompt_variants": chosen})
+
+    def learn_own_choices(self, state: State, attempt: Attempt) -> None:
+        """Learn what the run chooses itself: among variants of prompts, and among drafts if an attempt has several."""
+        self.prompt_values.learn(attempt)
         if self.run.config.drafts_per_attempt > 1:
             self.surrogate.learn(state.task, attempt, state.attempts)
 
@@ -153,6 +166,7 @@ class AttemptMaker:
             steps=context.steps,
             tool_use=reply.tool_use,
             drafts=reply.drafts,
+            prompt_variants=reply.prompt_variants,
             focus=context.focus,
             usage=sum_usage(reply, context, outcome, lesson),
             finished_at=self.clock(),

@@ -43,6 +43,7 @@ class Replay:
             opened_items=opened_items,
             tool_use=attempt.tool_use,
             drafts=attempt.drafts,
+            prompt_variants=attempt.prompt_variants,
         )
 
     def take_step(self, name: str, state: State, context: Context) -> Reply | None:
