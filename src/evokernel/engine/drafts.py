@@ -66,7 +66,7 @@ def forecast_drafts(state: State, context: Context, replies: Sequence[Reply], su
 
 def estimate_drafts(drafts: Sequence[RankedDraft], job: Job, executor: Executor) -> list[RankedDraft]:
     """Replace forecast latencies by the backend's estimates: each draft is screened, built and estimated, but not compared with values."""
-    update = {"purpose": "tuning", "baselines": (), "incumbent": None, "llm_review": {}, "tuning_trials": 0}
+    update: dict[str, object] = {"purpose": "tuning", "baselines": (), "incumbent": None, "llm_review": {}, "tuning_trials": 0}
     jobs = [
         executor.submit(job.model_copy(update={**update, "candidate": draft.reply.candidate})) if draft.reply.candidate.files else None
         for draft in drafts
