@@ -8,6 +8,9 @@ from population_parts import make_kernel, make_state, number
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
+from evokernel.core.state import hidden_item_ids, visible_state
+from evokernel.memory.bank import Bank
+from evokernel.memory.distill import distill
 from evokernel.policies.islands import Islands, build_islands
 
 
@@ -46,6 +49,22 @@ def test_islands_are_isolated_before_the_first_migration():
     history = evolve(12, latency=lambda n: 10.0 - 0.5 * n * (n % 3 == 0), islands=3, migration_interval=12)
     assert {find_root(history, attempt) for attempt in history} == {0, 1, 2}
     assert all(find_root(history, attempt) == n % 3 for n, attempt in enumerate(history)), "only descendants of its own draft"
+
+
+def test_refinement_sees_no_attempts_of_other_islands(tmp_path):
+    history = [make_kernel(0), make_kernel(1, 8.0), make_kernel(2, None, start=0), make_kernel(3, 7.0, start=0)]
+    state = make_state(*history)
+    with Bank.open(tmp_path / "bank.db", make_plugin("embedder", "hash"), backend="cpp", run="r") as bank:
+        for attempt in history:
+            bank.add(distill(state.task, attempt))
+        context = Islands(memory="none", islands=2, migration_interval=99, recombination=0.0).choose(state, bank)
+        assert (number(context.start_point), context.hidden_attempts) == (0, ("t/relu/1", "t/relu/3"))
+        children = [entry.item.id for entry in context.items if entry.role == "child"]
+        assert children == [history[2].memory_id], "the refinement by another island is hidden, too"
+        assert [number(attempt) for attempt in visible_state(state, context).attempts] == [0, 2]
+        assert hidden_item_ids(state, context) == {"r:t/relu/1", "r:t/relu/1/note", "r:t/relu/3", "r:t/relu/3/note"}
+        after = Islands(memory="none", islands=2, migration_interval=2, recombination=0.0).choose(state, bank)
+        assert after.hidden_attempts == (), "the best kernels of the second island have migrated"
 
 
 def test_best_kernel_spreads_along_the_ring_one_island_per_migration():

@@ -18,8 +18,10 @@ Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
 TimedSize = Literal["laptop", "full"]
 """The size at which kernels are timed: one that any machine can run whole, or one of a real workload."""
 MemoryKind = Literal["api", "practice", "experience", "trace"]
-ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "variant", "api", "nothing"]
-"""`variant` occurs only in older journals. `nothing` marks the choice to show no item in a place (`Context.items`)."""
+ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "partner", "variant", "api", "nothing"]
+"""`partner` is a second kernel to combine with the start point. `variant` occurs only in older journals.
+
+`nothing` marks the choice to show no item in a place (`Context.items`)."""
 
 
 class Record(BaseModel):
@@ -355,7 +357,8 @@ class Outcome(Record):
     tuning: Tuning | None = None
     """The search over the candidate's tunables; None if it declares none or tuning is off."""
     reused_from: str = ""
-    """Id of the earlier attempt on the task whose kernel is identical: its outcome was reused. Empty if this candidate was verified."""
+    """Whose outcome this is, if an identical kernel was verified before: an earlier attempt on the task, or another run of the same
+    experiment, by its id. Empty if this candidate was verified."""
 
     @cached_property
     def latency_us(self) -> float | None:
@@ -555,6 +558,8 @@ class Context(Record):
     records that the policy preferred an empty place, so that this choice has a value too."""
     include_history: bool = True
     """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
+    hidden_attempts: tuple[str, ...] = ()
+    """Ids of earlier attempts on this task that the generator must not see, although it may see others."""
     steps: tuple[Step, ...] = ()
     """Steps that the generator took for this attempt so far; the policy chooses none."""
     focus: Hypothesis | None = None
@@ -639,7 +644,7 @@ class VerificationSettings(Record):
     seed: int = 0
     """Seed of all random choices: of the run, or, derived from it, of one verification's inputs."""
     timeout_s: float = Field(default=60, gt=0)
-    """Time limit of one verification."""
+    """Time limit of one verification, in seconds; in simulation of CPU time, up to four times as long by the clock."""
     timing_s: float = Field(default=1, gt=0)
     """Time for timing one kernel; three times as long if only few calls fit, or if two kernels are about equally fast."""
     clock: Literal["auto", "synthetic"] = "auto"

@@ -21,10 +21,11 @@ ROLE_LABELS = {
     "experience": "experience",
     "practice": "good practice",
     "bottleneck": "advice for the start point's bottleneck",
+    "partner": "kernel to combine with the start point",
     "variant": "another fast kernel",
     "api": "reference",
 }
-ROLE_ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant", "start", "child")
+ROLE_ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant", "start", "child", "partner")
 MAX_OPPORTUNITY_ROWS, MAX_MOVE_CHARS, MAX_QUOTE_CHARS = 6, 400, 60
 MAX_DETAIL_CHARS = 3000
 MAX_ATTEMPT_LINES = 30
@@ -76,6 +77,12 @@ def describe_outcome(outcome: Outcome) -> str:
     if outcome.failure:
         return f"failed at gate {outcome.failure.gate}: {outcome.failure.reason or 'no reason given'}"
     return f"correct, {describe_speed(outcome.latency_us, outcome.speedup, outcome.clock, outcome.baseline_name)}"
+
+
+def describe_partner(item: MemoryItem, task: Task) -> str:
+    """Where a second kernel comes from and how fast it is, in one sentence."""
+    origin = "this task" if item.task == task.id else f"{one_line(item.task or '', 80)}, which has a part in common with this task"
+    return f"It is a kernel for {origin}: {describe_item_outcome(item)}."
 
 
 def describe_baseline(outcome: Outcome) -> str:

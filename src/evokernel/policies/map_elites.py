@@ -5,6 +5,7 @@ Properties:
 - The archive has one cell per behaviour (bottleneck, memory traffic, instructions), and each cell keeps its fastest kernel, the elite.
 - A slower kernel stays in the archive if it behaves differently from all faster ones; within a cell only speed counts.
 - A start point is the elite of a cell that is drawn uniformly, or by curiosity: cells whose refinements entered the archive are likelier.
+- Some refinements recombine: they are also given the elite of another cell, or a kernel of a task that shares a part.
 - While few cells are occupied, some attempts draft a different kernel, at most `draft_rate` of the budget.
 """
 
@@ -15,9 +16,11 @@ from math import ceil
 from random import Random
 from typing import NamedTuple
 
-from evokernel.core.records import Attempt, Stage
+from evokernel.core.protocols import MemoryStore
+from evokernel.core.records import Attempt, MemoryItem, Stage
 from evokernel.core.state import State, is_faster
 from evokernel.policies.behaviour import Behaviour, describe_behaviour
+from evokernel.policies.recombination import check_rate, pick_partner
 from evokernel.policies.strategy import Strategy
 
 SELECTIONS = ("uniform", "curiosity")
@@ -36,7 +39,7 @@ class MapElites(Strategy):
     """Refines the elite of a random cell of the archive.
 
     `selection` is `uniform` or `curiosity`. `draft_rate` is the chance of another draft while fewer than `min_cells` cells are occupied,
-    and the largest share of the budget that such drafts take.
+    and the largest share of the budget that such drafts take. `recombination` is the share of refinements with a second kernel.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class MapElites(Strategy):
         selection: str = "uniform",
         draft_rate: float = 0.2,
         min_cells: int = 3,
+        recombination: float = 0.2,
         budget: int = 30,
         seed: int = 0,
     ) -> None:
@@ -56,6 +60,7 @@ class MapElites(Strategy):
         if min_cells < 0:
             raise ValueError(f"min_cells = {min_cells} cannot be negative")
         self.selection, self.draft_rate, self.min_cells = selection, draft_rate, min_cells
+        self.recombination = check_rate(recombination)
 
     def choose_start_point(self, state: State, random: Random) -> Attempt | None:
         """Return the elite of a cell, or None for another draft while few cells are occupied."""
@@ -65,6 +70,13 @@ class MapElites(Strategy):
             return None
         weights = [archive.curiosity[cell] if self.selection == "curiosity" else 1.0 for cell in archive.elites]
         return random.choices(list(archive.elites.values()), weights)[0]
+
+    def choose_partner(self, state: State, memory: MemoryStore, start: Attempt, random: Random) -> MemoryItem | None:
+        """Return the elite of another cell or a kernel that shares a part, at the rate of `recombination`."""
+        if random.random() >= self.recombination:
+            return None
+        elites = build_archive(state.attempts).elites.values()
+        return pick_partner(state, memory, start, list(elites), self.shows_other_tasks, random)
 
 
 def build_archive(attempts: Iterable[Attempt]) -> Archive:
