@@ -64,6 +64,12 @@ def test_node_gets_a_child_exactly_while_the_widening_rule_allows_it(widening, p
             assert children >= widening * visits**power
 
 
+@pytest.mark.parametrize(("budget", "drafts"), [(5, 2), (15, 3), (30, 4)])
+def test_number_of_drafts_follows_from_the_budget(budget, drafts):
+    attempts = search(make_mcts(), UniqueKernels(moves="abc"), budget).attempts
+    assert sum(attempt.start_point is None for attempt in attempts) == drafts
+
+
 def test_equally_good_children_are_visited_equally_often():
     attempts = search(make_mcts(), UniqueKernels(unique_latency), 40).attempts
     visits, siblings = Counter(), {}

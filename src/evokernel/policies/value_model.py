@@ -79,7 +79,7 @@ def parse_scope(scope: str) -> tuple[Features, tuple[str, ...]]:
 def record_observation(memory: MemoryStore, attempt: Attempt, state_features: Features) -> None:
     """Store an attempt as one row of the ledger, if its context was described. The features are those of the moment of choice."""
     refs = {ref.id: ref for ref in attempt.shown_items if ref.features}
-    if not refs and any(ref.role not in ("api", "start", "child", "nothing") for ref in attempt.shown_items):
+    if not refs and any(ref.role not in ("api", "start", "child", "partner", "nothing") for ref in attempt.shown_items):
         return  # another policy chose the items: their features are unknown
     sums = Counter(dict(state_features))
     for ref in refs.values():
