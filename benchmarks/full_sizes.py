@@ -1,14 +1,15 @@
 """Measures verification at the size `full`: seconds, CPU seconds, memory, and the share of the outputs that was run and compared.
 
-    python benchmarks/full_sizes.py --backends pallas,ascendc --tasks starter,level1,level2 [--count 40] [--out FOLDER] [--retry]
+    python benchmarks/full_sizes.py --backends pallas,ascendc --tasks starter,level1,level2 [--count 40] [--every K] [--out F] [--retry]
 
 The templates of `template_search` write a kernel for each task, with the options that its prior names to try first. It is verified
 twice, the second time with another seed and a comment more, so that nothing but the baseline and the traces of the reference is cached,
 as in the later attempts of a run. CPU seconds are those of the worker and all its processes; they mean something on a busy machine, too.
 Memory is the largest sum over the worker and its processes, with shared pages counted once.
 
-Tasks come in a fixed order in which every suite is spread evenly, so that the first rows are a fair sample; `--count 40` ends after 40
-tasks. Writes full_sizes.json after each task, and the same command continues; `--retry` repeats tasks without a verified kernel.
+Tasks come in a fixed order in which every suite is spread evenly, so that the first rows are a fair sample: `--count 40` ends after 40
+tasks, `--every 5` takes every fifth. Writes full_sizes.json after each task. After an interruption the same command continues; `--retry`
+repeats tasks without a verified kernel. The last lines are the table: medians, worst values, and failures by reason.
 """
 
 from __future__ import annotations
@@ -220,23 +221,28 @@ def describe_row(row: dict[str, Any]) -> str:
 
 
 def summarize(backend: str, rows: list[dict[str, Any]]) -> str:
-    """Return the table's last lines: counts, medians and worst values, and the reasons of failures."""
+    """Return the table of a backend: medians and worst values of the verified tasks, and the reasons of failures."""
     good = [row for row in rows if row["is_feasible"]]
-    lines = [f"{backend}: {len(good)} of {len(rows)} tasks have a kernel that was verified"]
-    for label, key, unit, scale in (
-        ("first verification", "first_s", "s", 1),
-        ("first verification, CPU", "first_cpu_s", "s", 1),
-        ("later ones", "total_s", "s", 1),
-        ("later ones, CPU", "cpu_s", "s", 1),
-        ("memory", "memory_bytes", "GB", 1e-9),
-        ("share run", "run_share", "", 1),
-        ("share compared", "compared_share", "", 1),
+    lines = [
+        f"\n{backend}: {len(good)} of {len(rows)} tasks have a kernel that was verified\n",
+        "| figure | median | best | worst |",
+        "|---|---|---|---|",
+    ]
+    for label, key, unit, scale, is_cost in (
+        ("later verification", "total_s", " s", 1, True),
+        ("later verification, CPU", "cpu_s", " s", 1, True),
+        ("first verification", "first_s", " s", 1, True),
+        ("first verification, CPU", "first_cpu_s", " s", 1, True),
+        ("peak memory", "memory_bytes", " GB", 1e-9, True),
+        ("share of the outputs run", "run_share", " %", 100, False),
+        ("share of the outputs compared", "compared_share", " %", 100, False),
     ):
-        values = sorted(row[key] * scale for row in good if row[key] is not None)
-        if values:
-            lines.append(f"  {label}: median {statistics.median(values):.3g} {unit}, least {values[0]:.3g}, most {values[-1]:.3g}")
+        values = sorted((row[key] * scale for row in good if row[key] is not None), reverse=not is_cost)
+        cells = (statistics.median(values), values[0], values[-1]) if values else ()
+        lines.append(f"| {label} | " + (" | ".join(f"{value:.3g}{unit}" for value in cells) or "not reported | |") + " |")
     reasons = Counter(":".join(row["reason"].split(":")[:2])[:100] for row in rows if not row["is_feasible"])
-    return "\n".join([*lines, *(f"  failed {count}: {reason}" for reason, count in reasons.most_common())])
+    failures = [f"| {reason} | {count} |" for reason, count in reasons.most_common()]
+    return "\n".join([*lines, *(["", "| reason of failure | tasks |", "|---|---|", *failures] if failures else [])])
 
 
 def order_tasks(tasks: str) -> list[TaskFile]:
@@ -251,33 +257,63 @@ def order_tasks(tasks: str) -> list[TaskFile]:
     return sorted(files, key=lambda file: places[file.id])
 
 
-def main() -> None:
+class RowFile:
+    """The measured rows by backend and task, in a JSON file that is complete at any moment."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+        self.rows = {(row["backend"], row["task"]): row for row in rows}
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Add or replace the row of a task."""
+        self.rows[row["backend"], row["task"]] = row
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps(list(self.rows.values()), indent=1))
+        part.replace(self.path)
+
+    def is_done(self, backend: str, task: str, is_retry: bool) -> bool:
+        """Whether a task need not be measured."""
+        row = self.rows.get((backend, task))
+        return row is not None and (row["is_feasible"] or not is_retry)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backends", default="pallas,ascendc")
     parser.add_argument("--tasks", default="starter")
     parser.add_argument("--count", type=int, help="how many tasks; all if left out")
+    parser.add_argument("--every", type=int, default=1, metavar="K", help="take every K-th task of the order")
     parser.add_argument("--limit", type=float, default=300, help="seconds for all kernels of one task")
     parser.add_argument("--retry", action="store_true", help="repeat tasks without a verified kernel")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("full-sizes"))
     args = parser.parse_args()
+    if args.every < 1:
+        parser.error("--every must be at least 1")
+    return args
+
+
+def main() -> None:
+    args = parse_arguments()
     args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / "full_sizes.json"
-    rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-    if args.retry:
-        rows = [row for row in rows if row["is_feasible"]]
+    results = RowFile(args.out / "full_sizes.json")
     backends = args.backends.split(",")
+    files = order_tasks(args.tasks)[:: args.every][: args.count]
     workers = [Worker(resolve_config(None, args.set, backend=backend, size="full", workers=1)) for backend in backends]
-    for file in order_tasks(args.tasks)[: args.count]:
+    try:
+        for file, worker in ((file, worker) for file in files for worker in workers):
+            if not results.is_done(worker.backend, file.id, args.retry):
+                results.add(row := measure_task(file, worker, args.limit))
+                print(describe_row(row), flush=True)
+    except KeyboardInterrupt:
+        print("interrupted; the same command continues")
+    finally:
         for worker in workers:
-            if (worker.backend, file.id) in {(row["backend"], row["task"]) for row in rows}:
-                continue
-            rows.append(row := measure_task(file, worker, args.limit))
-            path.write_text(json.dumps(rows, indent=1))
-            print(describe_row(row), flush=True)
-    for worker in workers:
-        worker.executor.close()
-        print(summarize(worker.backend, [row for row in rows if row["backend"] == worker.backend]))
+            worker.executor.close()
+    for backend in backends:
+        print(summarize(backend, [row for (name, _), row in results.rows.items() if name == backend]))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,27 @@ def test_refine_equals_golden_file(prompts):
     assert_golden("refine.md", prompts.build_text(REFINING, IMPROVE))
 
 
+def test_refine_with_a_second_kernel_equals_golden_file(prompts):
+    item = TRACE.model_copy(update={"id": "r2:toy/scaled_relu/1", "task": TASK.id, "code": PLAIN})
+    partner = ContextItem(role="partner", item=item, q=0.5)
+    text = prompts.build_text(REFINING, IMPROVE.model_copy(update={"items": (*IMPROVE.items, partner)}))
+    assert_golden("refine_partner.md", text)
+    other_task = partner.model_copy(update={"item": item.model_copy(update={"task": "toy/gelu"})})
+    only = IMPROVE.model_copy(update={"items": (other_task,)})
+    text = prompts.build_text(REFINING, only)
+    assert "It is a kernel for toy/gelu, which has a part in common with this task: correct" in text
+    assert "## From memory" not in text, "the second kernel has a section of its own"
+
+
+def test_hidden_attempts_are_not_shown(prompts):
+    hidden = REFINING.attempts[4]
+    assert "attempt 5" in prompts.build_text(REFINING, IMPROVE)
+    context = IMPROVE.model_copy(update={"items": (), "hidden_attempts": (hidden.id,)})
+    text = prompts.build_text(REFINING, context)
+    assert "attempt 5" not in text
+    assert "attempt 4" in text
+
+
 def test_python_draft_equals_golden_file():
     state = State(task=TASK, attempts=ESTIMATED.attempts[:1], round=1)
     assert_golden("draft_python.md", PromptBuilder("golden_backend:Traced").build_text(state, EMPTY))

@@ -3,7 +3,7 @@
 import pytest
 from prompt_cases import DRAFTING, EMPTY, FULL, IMPROVE, REFINING, TASK, assert_golden
 
-from evokernel.core.records import Opportunity, Step
+from evokernel.core.records import Hypothesis, Opportunity, Step
 from evokernel.core.state import State
 from evokernel.generators import plans, step_prompts
 from evokernel.generators.prompting import PromptBuilder
@@ -55,6 +55,26 @@ def test_writer_is_shown_plan_and_change(brief, improve):
     assert "Carry out this plan, which is predicted to save 90.0 us:" in text
     assert "Change: two buffers." in text
     assert "Keep the row in registers." in text
+
+
+TESTED = Hypothesis(cause="launch", predicted_us=8.0, expected_us=2.5, refinements=3, correct=2, realised_share=0.4)
+NEW = Hypothesis(cause="no_overlap", predicted_us=120.0, expected_us=45.0)
+
+
+def test_prompts_name_the_hypothesis_and_what_is_expected_of_it(builder, improve):
+    focused = improve.model_copy(update={"focus": TESTED})
+    sentences = (
+        "Address `launch` first: the profile predicts a gain of 8.0 us. 2 of 3 earlier refinements for this cause were correct, "
+        "and brought 40 % of the predicted gains. About 2.5 us are expected."
+    )
+    refine = builder.build_text(REFINING, focused)
+    assert f"do not add up. {sentences} Leave the rest unchanged." in refine
+    assert "Address the largest one" not in refine
+    assert f"{sentences} At least one plan is for this cause." in step_prompts.build_plan_prompt(builder, REFINING, focused)
+    brief = PromptBuilder("golden_backend:Plain", brief=True)
+    assert f"Change little. {sentences}" in brief.build_text(REFINING, focused)
+    untested = builder.build_text(REFINING, improve.model_copy(update={"focus": NEW}))
+    assert "a gain of 120.0 us. About 45.0 us are expected." in untested
 
 
 def test_there_is_no_step_without_a_kernel(builder):

@@ -293,6 +293,17 @@ def test_without_history_earlier_attempts_have_no_effect():
         assert first.text.startswith("sampled without evidence: ")
 
 
+def test_hidden_attempts_are_no_evidence():
+    task = STARTER["gelu"]
+    start = make_attempt(task, decision_header("map simd=auto unroll=1 math=libm alias=none index=int64_t threads=none"), correct_outcome())
+    other = decision_header("map simd=vec lanes=8 unroll=2 tail=masked math=poly1 alias=restrict index=int64_t threads=none")
+    hidden = [make_attempt(task, other, outcome, n=1) for outcome in (correct_outcome(), failed_outcome("compile_error"))]
+    context = Context(stage=Stage.REFINE, start_point=start, hidden_attempts=(hidden[0].id,))
+    for seed in range(10):
+        first, second = (UniformSearch(seed=seed).write(State(task=task, attempts=(start, one)), context) for one in hidden)
+        assert first == second, "the outcome of a hidden attempt has no effect"
+
+
 def test_trace_and_its_note_are_one_observation():
     line = "kernel fuse=all | map simd=vec lanes=4 unroll=1 tail=steps math=poly2 alias=none index=int64_t threads=none"
     first = make_trace(line, False, reason="mismatch")

@@ -62,6 +62,17 @@ VARIANTS = {
     "convolution": (
         "x, w, b", "torch.relu(F.conv2d(x, w, b, stride=2, padding=1))",
         "torch.randn(2, 5, A, 13), torch.randn(9, 5, 3, 3), torch.randn(9)", {}),
+    "convolution over parts of long rows": (
+        "x, w", "F.conv2d(x, w, padding=2, dilation=2, groups=2)",
+        "torch.randn(1, 6, 9, 28 * A), torch.randn(20, 3, 3, 3)", {"part": "fit"}),
+    "convolution over three axes": (
+        "x, w", "F.conv3d(x, w, padding=1, dilation=(1, 2, 1))",
+        "torch.randn(1, 3, 5, A, 14), torch.randn(18, 3, 3, 3, 2)", {"part": "32"}),
+    "transposed convolution": (
+        "x, w, b", "F.conv_transpose2d(x, w, b, stride=2, padding=1)",
+        "torch.randn(2, 20, A, 13), torch.randn(20, 9, 3, 3), torch.randn(9)", {}),
+    "few channels with stride two": (
+        "x, w", "F.conv2d(x, w, stride=2, padding=1, groups=3)", "torch.randn(2, 6, A, 23), torch.randn(6, 2, 3, 5)", {}),
     "channels apart": ("x, w", "F.conv1d(x, w, padding=1, groups=6)", "torch.randn(2, 6, B), torch.randn(6, 1, 3)", {}),
     "long rows": ("x", "torch.softmax(x, -1)", "torch.randn(2, 70001)", {"tile": "fit"}),
     "cross entropy": ("x, y", "F.cross_entropy(x, y)", "torch.randn(A, B), torch.randint(0, B, (A,))", {"reduce": "halves"}),
@@ -142,6 +153,14 @@ def test_product_without_epilogue_starts_the_cube_cores_alone():
     ]
     assert "KERNEL_TYPE_AIC_ONLY" in texts[0]
     assert "KERNEL_TYPE_MIX_AIC_1_2" in texts[1]
+
+
+@pytest.mark.parametrize(("name", "workspace"), [("conv2d_square", "Slot("), ("conv2d_depthwise", ""), ("conv_transposed2d", "Slot(")])
+def test_convolutions_write_no_columns_to_the_workspace(name, workspace):
+    space = build_search_space(load_tasks(f"level1/{name}")[0], "ascendc")
+    code = space.render_kernel(DecisionSearch(space, OptionModel([]), Random(0), 1.0).complete(lambda group: SAFE))
+    assert "g_columns" not in code
+    assert workspace in code
 
 
 @pytest.mark.parametrize("name", ["batch_norm", "kl_divergence", "masked_fill"])

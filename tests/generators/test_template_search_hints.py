@@ -2,6 +2,8 @@
 
 import pytest
 
+from evokernel.core.causes import CAUSES
+from evokernel.core.records import Profile
 from evokernel.generators.template_search.decisions import Decision
 from evokernel.generators.template_search.dialects import get_dialect
 from evokernel.generators.template_search.evidence import Evidence
@@ -30,6 +32,16 @@ def test_phrases_of_hints_are_in_knowledge_cards(backend):
     for table in (hints.cards, hints.forbidden, hints.needs):
         for pair, phrases in table.items():
             assert any(phrase in cards for phrase in phrases), pair
+
+
+@pytest.mark.parametrize("backend", ["ascendc", "cuda", "pallas", "triton"])
+def test_remedies_follow_the_cause_that_a_policy_names(backend):
+    hints = get_dialect(backend).hints
+    assert set(hints.causes) <= set(CAUSES)
+    assert set(hints.causes.values()) <= set(hints.remedies)
+    profile = Profile(bottleneck=hints.causes["excess_traffic"], summary="")
+    assert hints.find_remedies(profile, "few_cores") == hints.remedies[hints.causes["few_cores"]] != hints.find_remedies(profile)
+    assert hints.find_remedies(profile, "unknown") == hints.find_remedies(profile) == hints.remedies[profile.bottleneck]
 
 
 def test_option_named_in_the_message_is_blamed_unless_the_word_is_common():

@@ -111,5 +111,16 @@ def test_task_without_a_complete_run_is_a_user_error(verify_estimated):
         verify_estimated(HONEST, limit=1)
 
 
+def test_time_limit_of_a_simulation_counts_cpu_time(verify_estimated):
+    waits_once = "import time\nwaits = [5.0]\n" + HONEST + "    if waits:\n        time.sleep(waits.pop())\n"
+    outcome = verify_estimated(waits_once, timeout_s=4.5)
+    assert outcome.feasible, outcome.failure
+
+
+@pytest.mark.parametrize("endless", ["    import time; time.sleep(10**6)\n", "    while True: pass\n"])
+def test_simulation_that_hangs_ends(verify_estimated, endless):
+    assert verify_estimated("def kernel(a):\n" + endless, timeout_s=1.0).failure.reason == "timeout"
+
+
 def test_reasons_of_rules_have_descriptions():
     assert all(REASONS[reason] for reason in ("local_memory", "queue", "event", "mask", "tiling"))

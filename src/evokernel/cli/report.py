@@ -64,18 +64,11 @@ def command(folders: tuple[Path, ...], list_runs: bool, out: Path | None, as_jso
 
 def print_run(run: Run, attempts: Sequence[Attempt], seconds: float | None, report_path: Path | None) -> None:
     """Print every table, then the totals."""
-    from evokernel.reports import formatting, metrics, step_table, tables, tool_table
+    from evokernel.reports import formatting, metrics, page, tables
 
     results = metrics.collect_results(run, attempts)
     print_text(f"{run.config.id}: {run.folder}, backend {formatting.format_backend(run.config.plugin_name('backend'), run.environment)}\n")
-    for table in (
-        tables.operator_table(results),
-        tables.category_table(results),
-        tables.fast_p_table(results),
-        tables.failure_table(results),
-        step_table.steps_table(results),
-        tool_table.tool_table(results),
-    ):
+    for table in (tables.operator_table(results), *page.other_tables(results)):
         if table.rows:
             print_text(format_report_table(table) + "\n")
     print_text(format_pairs(tables.run_totals(results, seconds, "first to last attempt")))

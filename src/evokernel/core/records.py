@@ -18,8 +18,10 @@ Settings = dict[str, Scalar | list[Scalar] | list[list[Scalar]] | None]
 TimedSize = Literal["laptop", "full"]
 """The size at which kernels are timed: one that any machine can run whole, or one of a real workload."""
 MemoryKind = Literal["api", "practice", "experience", "trace"]
-ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "variant", "api", "nothing"]
-"""`variant` occurs only in older journals. `nothing` marks the choice to show no item in a place (`Context.items`)."""
+ItemRole = Literal["start", "child", "trace", "experience", "practice", "bottleneck", "partner", "variant", "api", "nothing"]
+"""`partner` is a second kernel to combine with the start point. `variant` occurs only in older journals.
+
+`nothing` marks the choice to show no item in a place (`Context.items`)."""
 
 
 class Record(BaseModel):
@@ -336,7 +338,8 @@ class Outcome(Record):
     tuning: Tuning | None = None
     """The search over the candidate's tunables; None if it declares none or tuning is off."""
     reused_from: str = ""
-    """Id of the earlier attempt on the task whose kernel is identical: its outcome was reused. Empty if this candidate was verified."""
+    """Whose outcome this is, if an identical kernel was verified before: an earlier attempt on the task, or another run of the same
+    experiment, by its id. Empty if this candidate was verified."""
 
     @cached_property
     def latency_us(self) -> float | None:
@@ -516,6 +519,23 @@ class Propensity(Record):
     """Number of repeated draws from which the policy estimated it; 0 if it is exact."""
 
 
+class Hypothesis(Record):
+    """What a policy expects of removing one cause of a start point's latency."""
+
+    cause: str
+    """The cause, a key of `evokernel.core.causes.CAUSES`."""
+    predicted_us: float
+    """Gain that the profile of the start point predicts, in microseconds."""
+    expected_us: float
+    """The predicted gain times the share that earlier predictions for this cause brought, times the chance to be correct."""
+    refinements: int = 0
+    """Earlier refinements on the task that were to address the cause."""
+    correct: int = 0
+    """Those of them that were correct and timed."""
+    realised_share: float | None = None
+    """Mean share of the predicted gains that the correct ones brought; None if there is none."""
+
+
 class Context(Record):
     """The policy's choice for one attempt (c): the stage, the start point and the items that the prompt shows."""
 
@@ -528,10 +548,14 @@ class Context(Record):
     records that the policy preferred an empty place, so that this choice has a value too."""
     include_history: bool = True
     """Whether the prompt may show earlier attempts on this task; False for independent samples (Pass@k)."""
+    hidden_attempts: tuple[str, ...] = ()
+    """Ids of earlier attempts on this task that the generator must not see, although it may see others."""
     steps: tuple[Step, ...] = ()
     """Steps that the generator took for this attempt so far; the policy chooses none."""
     propensity: Propensity | None = None
     """How probable this choice was; None for a policy that does not draw at random."""
+    focus: Hypothesis | None = None
+    """The cause of latency to address first, and what the policy expects of that; None if it leaves the choice to the generator."""
 
 
 class ContextRef(Record):
@@ -582,6 +606,8 @@ class Attempt(Record):
     """Optional steps of the generator in order: plan, critic, repairs; empty if it took none."""
     tool_use: ToolUse | None = None
     """What a generator with tools did, with every kernel that it tried; None for other generators."""
+    focus: Hypothesis | None = None
+    """The cause of latency that the policy asked to address first, and what it expected; None if it named none."""
     usage: Usage = Usage()
     """All model calls of the attempt: the candidate, the steps, the LLM review of trials and candidate, and the lesson."""
     finished_at: float = 0.0
@@ -599,7 +625,7 @@ class VerificationSettings(Record):
     seed: int = 0
     """Seed of all random choices: of the run, or, derived from it, of one verification's inputs."""
     timeout_s: float = Field(default=60, gt=0)
-    """Time limit of one verification."""
+    """Time limit of one verification, in seconds; in simulation of CPU time, up to four times as long by the clock."""
     timing_s: float = Field(default=1, gt=0)
     """Time for timing one kernel; three times as long if only few calls fit, or if two kernels are about equally fast."""
     clock: Literal["auto", "synthetic"] = "auto"

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable
 from functools import cached_property
 from math import hypot, log
 
-from evokernel.core.records import Attempt, Outcome, Record, Task
+from evokernel.core.memory_ids import make_note_id
+from evokernel.core.records import Attempt, Context, Outcome, Record, Task
 from evokernel.core.statistics import is_significant
 
 MIN_UNPAIRED_GAIN = 0.02
@@ -42,6 +43,21 @@ class State(Record):
     @property
     def next_id(self) -> str:
         return f"{self.task.id}/{len(self.attempts)}"
+
+
+def visible_state(state: State, context: Context) -> State:
+    """Return the state with the attempts that a generator may see in this context. Only the complete state knows the next id."""
+    if context.include_history and not context.hidden_attempts:
+        return state
+    hidden = set(context.hidden_attempts)
+    attempts = tuple(attempt for attempt in state.attempts if attempt.id not in hidden) if context.include_history else ()
+    return State(task=state.task, attempts=attempts, round=state.round)
+
+
+def hidden_item_ids(state: State, context: Context) -> set[str]:
+    """Return the ids of the memory items of hidden attempts."""
+    hidden = set(context.hidden_attempts)
+    return {id for attempt in state.attempts if attempt.id in hidden for id in (attempt.memory_id, make_note_id(attempt.memory_id))}
 
 
 def speed_gain(outcome: Outcome, best: Attempt) -> float:

@@ -142,6 +142,7 @@ class AttemptMaker:
             lesson=lesson.text if lesson else "",
             steps=context.steps,
             tool_use=reply.tool_use,
+            focus=context.focus,
             usage=sum_usage(reply, context, outcome, lesson),
             finished_at=self.clock(),
         )

@@ -15,6 +15,7 @@ from evokernel.core.records import Attempt
 from evokernel.core.run import Run
 from evokernel.engine.final_eval import pending_reevaluations, reevaluate_best
 from evokernel.engine.loop import Engine
+from evokernel.experiments import outcome_reuse
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec, Table, final_eval_config
 from evokernel.memory import packs
 from evokernel.memory.bank import Bank
@@ -41,6 +42,8 @@ class ArmRun(NamedTuple):
     """The memory pack it starts with; None: it starts with seed knowledge only."""
     final_eval: Table | None = None
     """Settings of the re-evaluation, which override the run's; None: the best kernels are not re-evaluated."""
+    outcomes: Path | None = None
+    """The folder of outcomes that the runs of the experiment share; None: every kernel is verified."""
 
 
 def make_arm_run(spec: ExperimentSpec, arm: ArmSpec, tasks: Sequence[str], folder: Path, seed: int, pack: Path | None = None) -> ArmRun:
@@ -48,7 +51,8 @@ def make_arm_run(spec: ExperimentSpec, arm: ArmSpec, tasks: Sequence[str], folde
     run_folder = folder / f"{arm.name}-{seed}"
     bank = {"memory": str((run_folder / "memory.db").absolute())} if pack else {"fresh": True}
     fixed = {"id": f"{spec.name}-{arm.name}-{seed}", "seed": seed, "tasks": ",".join(tasks)}
-    return ArmRun(run_folder, spec.run_config(arm.settings, {**bank, **fixed}), pack, spec.final_eval)
+    outcomes = folder / outcome_reuse.FOLDER if spec.reuse_outcomes else None
+    return ArmRun(run_folder, spec.run_config(arm.settings, {**bank, **fixed}), pack, spec.final_eval, outcomes)
 
 
 def refuse_contamination(arm_run: ArmRun) -> None:
@@ -74,6 +78,8 @@ def complete_run(arm_run: ArmRun, listen: Listener = lambda run, record: None, m
         if arm_run.pack:
             import_pack_into_bank(arm_run.pack, config)
         engine = factory.create_engine(config, arm_run.folder)
+    if arm_run.outcomes:
+        outcome_reuse.share_outcomes(engine, arm_run.outcomes)
     try:
         for record in run_engine(engine, arm_run.final_eval):
             listen(engine.run, record)

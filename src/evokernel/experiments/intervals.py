@@ -107,3 +107,14 @@ def distance_from_zero(values: np.ndarray, axis: int = -1) -> np.ndarray:
     """Return how far the mean is from 0."""
     distance: np.ndarray = np.abs(values.mean(axis=axis))
     return distance
+
+
+def holm_adjust(p_values: Sequence[float]) -> list[float]:
+    """Return p values corrected for their number by Holm's method: the k-th smallest of n counts n - k + 1 times, and never less than a
+    smaller one."""
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted

@@ -30,7 +30,11 @@ class Metric(NamedTuple):
 
     def mean_interval(self, seeds: ResultsBySeed) -> Interval | None:
         """Return the mean over operators and seeds with its confidence interval."""
-        return (share_interval if self.unit == "share" else bootstrap_interval)(self.value_grid(seeds))
+        return self.grid_interval(self.value_grid(seeds))
+
+    def grid_interval(self, grid: Grid) -> Interval | None:
+        """Return the mean of values with its confidence interval."""
+        return (share_interval if self.unit == "share" else bootstrap_interval)(grid)
 
     def value_grid(self, seeds: ResultsBySeed) -> Grid:
         """Return the values of all operators and seeds."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from evokernel.experiments.axis_plots import draw_axis_plots
 from evokernel.experiments.figures import PAPER_FIGURES
 from evokernel.experiments.intervals import Interval
 from evokernel.experiments.metrics import Metric, compiled_within, correct_within
@@ -26,7 +27,7 @@ ByArm = Mapping[str, Sequence[TaskResult]]
 def draw_plots(results: Results, folder: Path) -> list[plots.Plot]:
     """Write every plot that has data to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    drawings = [*draw_group_plots(results, folder), *draw_round_plots(results, folder)]
+    drawings = [*draw_axis_plots(results, folder), *draw_group_plots(results, folder), *draw_round_plots(results, folder)]
     figure = PAPER_FIGURES.get(results.spec.kind)
     drawings += figure.draw_plots(results.first_seed_results(), folder) if figure else []
     return [plot for plot in drawings if plot]

@@ -14,9 +14,9 @@ from evokernel.reports.page import load_template
 from evokernel.reports.plots import Plot
 from evokernel.reports.tables import Table
 
-FIRST_PLOTS = ("curve-", "rates-")
+FIRST_PLOTS = ("arms", "curve-", "rates-")
 ROUND_PLOTS = ("failures", "roles", "value", "cost")
-RATE_TABLES = ("compiled and correct", "comparison of arms")
+RATE_TABLES = ("the search", "compiled and correct", "comparison of arms")
 
 
 def write_report_folder(results: Results) -> list[Table]:

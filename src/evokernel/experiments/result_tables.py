@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evokernel.experiments import cost_tables, speed_tables, success_tables
+from evokernel.experiments import axis_tables, cost_tables, speed_tables, success_tables
 from evokernel.experiments.figures import PAPER_FIGURES
 from evokernel.experiments.intervals import Interval
 from evokernel.experiments.metrics import PairedDifference, ResultsBySeed
@@ -20,7 +20,7 @@ PROTOCOL_TEXTS = {"paper": "paper (atol = rtol = 1e-2, five draws)", "strict": "
 def build_tables(results: Results) -> list[Table]:
     """Return all tables, the most important first."""
     groups = list(results.groups)
-    tables = [
+    tables = axis_tables.build_axis_tables(results) + [
         table
         for group in groups
         for table in (
@@ -149,6 +149,7 @@ def results_to_json(results: Results) -> dict[str, Any]:
         "command": results.command,
         "protocol": {"loop": results.loop_protocol, "final": results.final_protocol},
         "groups": {group: group_to_json(results, group) for group in results.groups},
+        **({"axes": axis_tables.axes_to_json(results)} if results.spec.axes else {}),
         "costs": {cost.name: cost.to_json() for cost in cost_tables.list_costs(results)},
         "vacuous": sorted(results.vacuous),
         "skipped": {**results.skipped, **missing_reevaluations(results)},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +10,14 @@ from pathlib import Path
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
 from evokernel.experiments.arm_runs import ResultsByArm
+from evokernel.experiments.axis_effects import SearchComparison
 from evokernel.experiments.metrics import Metric, ResultsBySeed, compiled_within, correct_within, exclude_vacuous, passes_protocol
 from evokernel.experiments.runner import TasksByGroup
 from evokernel.experiments.spec import ExperimentSpec
 from evokernel.reports import metrics
 from evokernel.reports.metrics import TaskResult
 
+ALL_OPERATORS = "all operators"
 PROTOCOLS = {"paper": "as published (1e-2)", "strict": "strict"}
 
 
@@ -66,13 +68,30 @@ class Results:
 
         Comparisons pair results by position, and a run has another order if groups overlap.
         """
-        order = list(dict.fromkeys(task.id for task in self.tasks[group]))
+        return self.select_results(task.id for task in self.tasks[group])
+
+    def pooled_results(self) -> dict[str, dict[int, list[TaskResult]]]:
+        """Return the arms that were run on the operators of all reported groups, with their results by seed."""
+        return self.select_results(task.id for group in self.groups for task in self.tasks[group])
+
+    def select_results(self, ids: Iterable[str]) -> dict[str, dict[int, list[TaskResult]]]:
+        """Return the arms that were run on all these operators, with their results by seed in this order."""
+        order = list(dict.fromkeys(ids))
         by_arm = {}
         for arm, seeds in self.by_arm.items():
             results_by_id = {seed: {result.task.id: result for result in task_results} for seed, task_results in seeds.items()}
             if results_by_id and all(by_id.keys() >= set(order) for by_id in results_by_id.values()):
                 by_arm[arm] = {seed: [by_id[id] for id in order] for seed, by_id in results_by_id.items()}
         return by_arm
+
+    @cached_property
+    def searches(self) -> dict[str, SearchComparison]:
+        """The searches of the arms on all operators, then on each group if there are several; empty if the experiment has no axes."""
+        if not self.spec.axes:
+            return {}
+        by_name = {ALL_OPERATORS: self.pooled_results()} if len(self.groups) > 1 else {}
+        by_name |= {group: self.arm_results(group) for group in self.groups}
+        return {name: SearchComparison(self.spec, arms) for name, arms in by_name.items() if arms}
 
     def operator_count(self, group: str) -> int:
         """Return the number of operators of a group that the arms were run on."""

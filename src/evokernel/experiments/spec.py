@@ -16,6 +16,7 @@ from evokernel.core.config import RunConfig, apply_override, merge_settings, par
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Record
+from evokernel.experiments.axes import add_axis_arms
 
 Table = dict[str, Any]
 NAME = re.compile(r"[\w.+-]+")
@@ -47,6 +48,8 @@ class ArmSpec(Record):
     """The memory pack it starts with; empty: it starts with seed knowledge only."""
     needs: str = ""
     """A setting such as `generator.command`; the arm is skipped with a notice if the setting is missing."""
+    levels: dict[str, str] = {}
+    """By axis: the value that this arm has; empty if the arm is not made from axes."""
 
     def is_missing_setting(self) -> bool:
         """Whether the setting that the arm needs is missing."""
@@ -91,7 +94,11 @@ class ExperimentSpec(Record):
     final_eval: Table | None = None
     """Settings of the re-evaluation of the best kernels after a run; None: they are not re-evaluated."""
     packs: tuple[PackSpec, ...] = ()
+    axes: dict[str, dict[str, Table]] = {}
+    """By axis: its values, each with its settings. Every combination of values is an arm, next to the `arms` of the file."""
     arms: tuple[ArmSpec, ...]
+    reuse_outcomes: bool = False
+    """Verify a kernel once for all runs of the experiment, where latencies are estimates; a reused outcome draws no new inputs."""
     compare: tuple[tuple[str, str], ...] = ()
     """Pairs of arms to compare, paired by operator and seed."""
     paper: Table = {}
@@ -234,6 +241,19 @@ def with_arms(spec: ExperimentSpec, selected_arms: Sequence[ArmSpec]) -> tuple[E
     return spec.model_copy(update={"arms": arms, "packs": packs, "compare": comparisons}), reasons
 
 
+def apply_overrides(table: Table, overrides: Sequence[str], path: Path) -> None:
+    """Apply overrides `key=value` to a file that is not validated yet; those of arms and packs last, when the axes' arms exist."""
+    spec_keys = set(ExperimentSpec.model_fields)
+    is_of_part = {text: text.partition(".")[0].strip() in ("arms", "packs") for text in overrides}
+    for text in (text for text in overrides if not is_of_part[text]):
+        target = table if text.partition("=")[0].strip().partition(".")[0] in spec_keys else ensure_settings_table(table, path)
+        apply_override(target, text)
+    add_axis_arms(table, path)
+    for text in (text for text in overrides if is_of_part[text]):
+        part, _, rest = text.partition(".")
+        apply_override(find_part_settings(table, part.strip(), rest.partition(".")[0], path), rest.partition(".")[2])
+
+
 def read_spec(name: str, overrides: Sequence[str] = ()) -> ExperimentSpec:
     """Read a shipped experiment or a TOML file; overrides of the form `key=value` replace its settings."""
     files = shipped_experiments()
@@ -242,14 +262,7 @@ def read_spec(name: str, overrides: Sequence[str] = ()) -> ExperimentSpec:
         available = f"{', '.join(files)}, or a .toml file of your own"
         raise UserError(f"no experiment '{name}'{did_you_mean(name, list(files))}. Available: {available}.")
     table = read_toml(path)
-    spec_keys = set(ExperimentSpec.model_fields)
-    for text in overrides:
-        key, _, rest = text.partition(".")
-        if key.strip() in ("arms", "packs"):
-            apply_override(find_part_settings(table, key.strip(), rest.partition(".")[0], path), rest.partition(".")[2])
-        else:
-            target = table if text.partition("=")[0].strip().partition(".")[0] in spec_keys else ensure_settings_table(table, path)
-            apply_override(target, text)
+    apply_overrides(table, overrides, path)
     try:
         spec = ExperimentSpec.model_validate({**table, "name": path.stem})
     except ValidationError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evokernel.experiments import speed_tables
+from evokernel.experiments.axis_tables import summarize_axes
 from evokernel.experiments.metrics import Metric, PairedDifference, format_number, format_points, format_share, format_speed
 from evokernel.experiments.results import PROTOCOLS, Results
 from evokernel.experiments.success_tables import count_phrase, paired_differences
@@ -11,8 +12,10 @@ MAX_PAIRS, MAX_ARMS = 3, 4
 
 
 def summarize_results(results: Results) -> list[str]:
-    """Return a few sentences for each group."""
-    return [line for group in results.groups if results.operator_count(group) for line in summarize_group(results, group)]
+    """Return a few sentences on the axes and on each group."""
+    return summarize_axes(results) + [
+        line for group in results.groups if results.operator_count(group) for line in summarize_group(results, group)
+    ]
 
 
 def summarize_group(results: Results, group: str) -> list[str]:

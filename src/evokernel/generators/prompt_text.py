@@ -9,7 +9,7 @@ from typing import NamedTuple
 from evokernel.core import labels
 from evokernel.core.causes import CAUSES
 from evokernel.core.numeric_contract import error_limit as error_limit
-from evokernel.core.records import Attempt, ContextItem, MemoryItem, Outcome, Profile, Stage, Task, Tuning
+from evokernel.core.records import Attempt, ContextItem, Hypothesis, MemoryItem, Outcome, Profile, Stage, Task, Tuning
 from evokernel.core.state import State
 from evokernel.llm.render import one_line
 from evokernel.reference.constants import FORWARD_CLASS, find_constants
@@ -21,10 +21,11 @@ ROLE_LABELS = {
     "experience": "experience",
     "practice": "good practice",
     "bottleneck": "advice for the start point's bottleneck",
+    "partner": "kernel to combine with the start point",
     "variant": "another fast kernel",
     "api": "reference",
 }
-ROLE_ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant", "start", "child")
+ROLE_ORDER = ("api", "practice", "bottleneck", "experience", "trace", "variant", "start", "child", "partner")
 MAX_OPPORTUNITY_ROWS, MAX_MOVE_CHARS, MAX_QUOTE_CHARS = 6, 400, 60
 MAX_DETAIL_CHARS = 3000
 MAX_ATTEMPT_LINES = 30
@@ -76,6 +77,12 @@ def describe_outcome(outcome: Outcome) -> str:
     if outcome.failure:
         return f"failed at gate {outcome.failure.gate}: {outcome.failure.reason or 'no reason given'}"
     return f"correct, {describe_speed(outcome.latency_us, outcome.speedup, outcome.clock, outcome.baseline_name)}"
+
+
+def describe_partner(item: MemoryItem, task: Task) -> str:
+    """Where a second kernel comes from and how fast it is, in one sentence."""
+    origin = "this task" if item.task == task.id else f"{one_line(item.task or '', 80)}, which has a part in common with this task"
+    return f"It is a kernel for {origin}: {describe_item_outcome(item)}."
 
 
 def describe_baseline(outcome: Outcome) -> str:
@@ -136,6 +143,16 @@ def quote_in_cell(code: str) -> str:
     """A line of code for the cell of a table, as `: code`; empty for an empty line."""
     text = one_line(code, MAX_QUOTE_CHARS).replace("|", "/").replace("`", "'")
     return f": `{text}`" if text else ""
+
+
+def describe_focus(focus: Hypothesis) -> str:
+    """The cause to address first, what its profile predicts, what came of earlier predictions, and what is expected now."""
+    sentences = [f"Address `{one_line(focus.cause, 40)}` first: the profile predicts a gain of {format_latency(focus.predicted_us)}."]
+    if focus.refinements:
+        brought = "" if focus.realised_share is None else f", and brought {100 * focus.realised_share:.0f} % of the predicted gains"
+        sentences.append(f"{focus.correct} of {focus.refinements} earlier refinements for this cause were correct{brought}.")
+    sentences.append(f"About {format_latency(focus.expected_us)} are expected.")
+    return " ".join(sentences)
 
 
 def describe_bottleneck(profile: Profile) -> str:

@@ -12,7 +12,7 @@ from evokernel.core.backend import Backend
 from evokernel.core.code_text import strip_comments
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Context, ContextItem, Outcome, Stage, Task, Usage
-from evokernel.core.state import State
+from evokernel.core.state import State, visible_state
 from evokernel.generators import prompt_text
 from evokernel.llm.render import render_prompt
 from evokernel.llm.replies import read_reply, strip_thoughts
@@ -81,7 +81,7 @@ class PromptBuilder:
 
     def build_prompt(self, state: State, context: Context) -> Prompt:
         """The prompt for the next attempt, from draft.md or, with a start point, refine.md; and the items that did not fit."""
-        visible = state if context.include_history else State(task=state.task, round=state.round)
+        visible = visible_state(state, context)
         name = "brief.md" if self.is_brief else "refine.md" if context.stage is Stage.REFINE and context.start_point else "draft.md"
         variables, base_text = self.build_base(PROMPTS_FOLDER / name, visible, context)
         free_tokens = self.context_tokens - estimate_tokens(base_text) - (BRIEF_HEADING_TOKENS if self.is_brief else HEADING_TOKENS)
@@ -156,6 +156,7 @@ class PromptBuilder:
         return {
             "start_point": start,
             "steps": context.steps,
+            "focus": context.focus,
             "best": state.best,
             "refinements": prompt_text.list_refinements(state, start) if start else [],
             "failures": prompt_text.recent_failures(state, context.stage, limits),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evokernel.core.causes import CAUSES
 from evokernel.core.records import Attempt, Candidate, Context, Outcome, Task
-from evokernel.core.state import State
+from evokernel.core.state import State, visible_state
 from evokernel.generators import prompt_text
 from evokernel.generators.prompting import HEADING_TOKENS, PROMPTS_FOLDER, PromptBuilder, estimate_tokens, fit_items
 from evokernel.llm.render import render_prompt
@@ -17,14 +17,14 @@ def build_plan_prompt(builder: PromptBuilder, state: State, context: Context) ->
 
 def build_critic_prompt(builder: PromptBuilder, state: State, context: Context) -> str:
     """The prompt that asks for one change of the start point or, while drafting, of the last attempt's kernel; empty if there is none."""
-    last = state.last_attempt if context.include_history else None
+    last = visible_state(state, context).last_attempt
     kernel = context.start_point or last
     return render_step(builder, "critic.md", state, context, kernel) if kernel and kernel.candidate.files else ""
 
 
 def render_step(builder: PromptBuilder, name: str, state: State, context: Context, kernel: Attempt) -> str:
     """The prompt of a step before writing; the history is shortened until the prompt fits."""
-    visible = state if context.include_history else State(task=state.task, round=state.round)
+    visible = visible_state(state, context)
     for limits in prompt_text.HISTORY_LIMITS:
         variables = builder.task_variables(state.task) | builder.history_variables(visible, context, limits)
         text = render_prompt(PROMPTS_FOLDER / name, **variables, kernel=kernel, causes=CAUSES, failed_code="")

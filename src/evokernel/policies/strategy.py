@@ -12,8 +12,9 @@ from typing import Protocol
 
 from evokernel.core.plugins import accepts_setting, make_plugin
 from evokernel.core.protocols import MemoryStore, Policy
-from evokernel.core.records import Attempt, Context
+from evokernel.core.records import Attempt, Context, MemoryItem
 from evokernel.core.state import State
+from evokernel.policies.recombination import add_partner
 
 MEMORY_POLICIES: dict[str, tuple[str, dict[str, float]]] = {
     "none": ("refine", {}),
@@ -46,18 +47,27 @@ class Strategy(ABC):
 
     def __init__(self, memory: str = "value", budget: int = 30, seed: int = 0) -> None:
         self.memory_policy = make_memory_policy(memory, seed, budget)
+        self.shows_other_tasks = memory != "none"
         self.budget, self.seed = budget, seed
 
     @abstractmethod
     def choose_start_point(self, state: State, random: Random) -> Attempt | None:
         """Return the kernel to refine, or None to draft another one. Asked only when the task has a feasible kernel."""
 
+    def choose_partner(self, state: State, memory: MemoryStore, start: Attempt, random: Random) -> MemoryItem | None:
+        """Return a second kernel to combine with the start point; None, as by default, to refine the start point alone."""
+        return None
+
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Draft until a kernel is feasible; then refine the start point of the strategy, or draft independently of earlier attempts."""
         if not state.start_points:
             return self.memory_policy.build_context(state, memory, None)
-        start = self.choose_start_point(state, Random(f"{self.seed}/{state.next_id}"))
-        return self.memory_policy.build_context(state, memory, start) if start else self.draft_independently(state, memory)
+        random = Random(f"{self.seed}/{state.next_id}")
+        start = self.choose_start_point(state, random)
+        if start is None:
+            return self.draft_independently(state, memory)
+        context, partner = self.memory_policy.build_context(state, memory, start), self.choose_partner(state, memory, start, random)
+        return add_partner(context, partner, memory) if partner else context
 
     def draft_independently(self, state: State, memory: MemoryStore) -> Context:
         """Build a draft context without earlier attempts on the task, so that the draft can become a different kernel."""

@@ -11,7 +11,7 @@ from evokernel.core import paths
 from evokernel.core.config import format_toml
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.reports import delivery, formatting, metrics, step_table, tables, tool_table
+from evokernel.reports import delivery, formatting, hypothesis_table, metrics, step_table, tables, tool_table
 from evokernel.reports.figures import draw_run_plots
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.opportunities import opportunity_table
@@ -61,22 +61,25 @@ def render_page(run: Run, attempts: Sequence[Attempt], values: Sequence[ItemValu
         environment=run.environment_summary(),
         totals=tables.run_totals(results, metrics.elapsed_s(attempts), "first to last attempt"),
         operators=tables.operator_table(results),
-        other_tables=[
-            table
-            for table in (
-                tables.category_table(results),
-                tables.fast_p_table(results),
-                tables.failure_table(results),
-                step_table.steps_table(results),
-                tool_table.tool_table(results),
-            )
-            if table.rows
-        ],
+        other_tables=other_tables(results),
         values=None if values is None else build_value_table(values),
         plots=[(plot, Markup(plot.svg)) for plot in plots],
         kernels=[kernel_entry(result) for result in results],
         clock=formatting.clock_label(metrics.clock_names(attempts)),
     )
+
+
+def other_tables(results: Sequence[TaskResult]) -> list[Table]:
+    """Return the tables of a run after that of its operators, without empty ones."""
+    all_tables = (
+        tables.category_table(results),
+        tables.fast_p_table(results),
+        tables.failure_table(results),
+        step_table.steps_table(results),
+        hypothesis_table.tested_table(results),
+        tool_table.tool_table(results),
+    )
+    return [table for table in all_tables if table.rows]
 
 
 def load_template(name: str) -> Template:
@@ -117,6 +120,7 @@ def kernel_entry(result: TaskResult) -> dict[str, Any]:
         "best_name": formatting.format_attempt(best.id) if best else "",
         "outcome": result.best_outcome,
         "opportunities": opportunity_table(result.best_outcome) if result.best_outcome else None,
+        "hypotheses": hypothesis_table.open_table(result),
         "failed_reevaluations": [
             (formatting.format_attempt(attempt.id), tables.failure_reason(result.reevaluations[attempt.id].outcome))
             for attempt in result.failed_reevaluations
@@ -151,9 +155,10 @@ def result_notes(result: TaskResult) -> list[str]:
 
 
 def outcome_line(attempt: Attempt) -> str:
-    """Return the verifier's outcome of one attempt and the generator's steps on one line."""
+    """Return the verifier's outcome of one attempt, its focus and the generator's steps on one line."""
     outcome = attempt.outcome
-    steps = "".join(f" · {step_table.describe_step(step)}" for step in attempt.steps)
+    facts = [hypothesis_table.describe_focus(attempt), *(step_table.describe_step(step) for step in attempt.steps)]
+    steps = "".join(f" · {fact}" for fact in facts if fact)
     if failure := outcome.failure:
         return f"{failure.gate}: {failure.reason}. {formatting.first_line(failure.detail, 160)}{steps}"
     latency = f"{formatting.format_latency(outcome.latency_us)}{formatting.format_noise(outcome.noise)}"

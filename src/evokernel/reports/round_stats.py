@@ -10,7 +10,7 @@ from evokernel.core.records import Attempt, Stage
 from evokernel.reports import metrics
 from evokernel.reports.metrics import Quartiles, TaskResult
 
-ROLES = ("api", "practice", "bottleneck", "experience", "trace", "start", "child", "variant")
+ROLES = ("api", "practice", "bottleneck", "experience", "trace", "start", "child", "partner", "variant")
 """In the order of a prompt: knowledge, then learned items, then the refined kernel and its relatives."""
 
 

@@ -34,6 +34,8 @@ from evokernel.verifier.zygote import ForkedProcess, Zygote
 START_TIMEOUT_S, EXIT_TIMEOUT_S, DISK_POLL_S = 60.0, 5.0, 0.05
 MAX_REPLY_BYTES, MAX_LOCATE_BYTES = 16 << 10, 1 << 20
 RUNTIME_THREADS = 8
+MAX_SLOWDOWN, MIN_WAIT_S = 4.0, 0.05
+"""In simulation the time limit counts CPU seconds; a process that gets or uses fewer is charged the wall time divided by the slowdown."""
 INHERITED_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", DEVICE_VARIABLE)
 QUERY_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 CHANNEL_MISUSE = f"the kernel wrote into the verifier's reply channel: {WRITE_RULE}"
@@ -76,6 +78,7 @@ class CandidateProcess:
         descriptors = (write_end, arena.inputs.descriptor, arena.outputs.descriptor)
         access = backend.device_access(workdir)
         self.is_traced = backend.capabilities.tracing != "no"
+        self.is_simulated = backend.capabilities.is_simulated
         self.can_report_infra = not backend.has_candidate_code(workdir)
         sandbox = self.make_sandbox_plan(backend, threads, memory_bytes, file_bytes, bool(variables), access)
         try:
@@ -229,7 +232,7 @@ class CandidateProcess:
         cpu_start, wall_start = self.read_cpu_s(), time.perf_counter()
         self.send_line(f"{name} {nonce} {payload}")
         try:
-            line = self.read_line(time.monotonic() + self.remaining_s)
+            line = self.read_reply(cpu_start, wall_start)
         except TimeoutError as error:
             self.stop()
             raise CandidateError(
@@ -237,13 +240,33 @@ class CandidateProcess:
                 f"the kernel did not finish within {self.timeout_s:g} s: reduce the work per call, or fix a loop that does not end",
             ) from error
         elapsed_s, cpu_end = time.perf_counter() - wall_start, self.read_cpu_s()
-        self.remaining_s -= elapsed_s
+        self.remaining_s -= self.charge_time(cpu_start, elapsed_s)
         if line is None:
             self.raise_for_exit()
         assert line is not None
         *self_reported_s, reply = self.parse_reply(line, nonce)
         cpu_s = cpu_end - cpu_start if cpu_start is not None and cpu_end is not None else None
         return CommandTiming(elapsed_s, cpu_s, (self_reported_s[0], self_reported_s[1]), reply)
+
+    def read_reply(self, cpu_start: float | None, wall_start: float) -> bytes | None:
+        """Return the next reply line. Raises TimeoutError when the command has used up the time that the job has left."""
+        wait_s = self.remaining_s
+        while True:
+            try:
+                return self.read_line(time.monotonic() + wait_s)
+            except TimeoutError:
+                wait_s = self.remaining_s - self.charge_time(cpu_start, time.perf_counter() - wall_start)
+                if wait_s <= 0:
+                    raise
+                wait_s = max(wait_s, MIN_WAIT_S)
+
+    def charge_time(self, cpu_start: float | None, wall_s: float) -> float:
+        """Return how much of the time limit a command has used: wall time; in simulation the process's CPU time, if that is less, because
+        a busy machine must not fail a slow simulation. A process that waits is charged a share of the wall time, so that it ends."""
+        cpu_s = self.read_cpu_s() if self.is_simulated and cpu_start is not None else None
+        if cpu_s is None or cpu_start is None:
+            return wall_s
+        return min(wall_s, max(cpu_s - cpu_start, wall_s / MAX_SLOWDOWN))
 
     def parse_reply(self, line: bytes, nonce: str) -> tuple[float, float, str]:
         """Return the times and the text in a reply to this command, or raise the failure it reports. Any other text was written by the

@@ -30,23 +30,34 @@ def load_outcome(job: Job, backend: Backend, versions: dict[str, str]) -> Outcom
     """Return the cached outcome of the same candidate under the same code and toolchain, or None."""
     if job.ignore_cache or not is_repeatable(job, backend):
         return None
-    try:
-        return Outcome.model_validate_json(cache_path(job, backend, versions).read_bytes())
-    except (OSError, ValidationError):
-        return None
+    return read_outcome(cache_path(job, backend, versions))
 
 
 def store_outcome(job: Job, backend: Backend, outcome: Outcome) -> None:
     """Cache an outcome that another verification would reproduce, if the disk allows."""
-    if not is_repeatable(job, backend) or (outcome.failure and outcome.failure.reason in TRANSIENT_REASONS):
+    if is_repeatable(job, backend):
+        write_outcome(cache_path(job, backend, outcome.versions), outcome)
+
+
+def read_outcome(path: Path) -> Outcome | None:
+    """Return a stored outcome; None if there is none that can be read."""
+    try:
+        return Outcome.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def write_outcome(path: Path, outcome: Outcome) -> None:
+    """Store an outcome, unless chance may have caused it or the disk does not allow it."""
+    if outcome.failure and outcome.failure.reason in TRANSIENT_REASONS:
         return
     if outcome.feasible and not outcome.baseline_us:
         return  # the baseline may only have been too slow this time
     try:
         unpaid = outcome.model_copy(update={"usage": Usage()})  # a model call is paid once
-        paths.write_bytes(cache_path(job, backend, outcome.versions), unpaid.model_dump_json().encode())
+        paths.write_bytes(path, unpaid.model_dump_json().encode())
     except OSError as error:
-        log.debug("outcome not cached: %s", error)
+        log.debug("outcome not stored: %s", error)
 
 
 def is_repeatable(job: Job, backend: Backend) -> bool:
@@ -55,12 +66,21 @@ def is_repeatable(job: Job, backend: Backend) -> bool:
 
 
 def cache_path(job: Job, backend: Backend, versions: dict[str, str]) -> Path:
-    """Return the path of a cached outcome, named by a hash of everything that decides it."""
+    """Return the path of a cached outcome."""
+    return sharded_path(paths.cache_folder() / "outcomes", outcome_key(job, backend, versions))
+
+
+def sharded_path(folder: Path, key: str) -> Path:
+    """Return the path of an outcome in a folder that may hold very many."""
+    return folder / key[:2] / f"{key}.json"
+
+
+def outcome_key(job: Job, backend: Backend, versions: dict[str, str]) -> str:
+    """Return a hash of everything that decides an outcome."""
     job_fields = job.model_dump(mode="json", exclude=IRRELEVANT_FIELDS)
     job_fields["tuning_trials"] = bool(job.tuning_trials)  # whether comments about tunables must be well-formed
     text = json.dumps([hash_code(type(backend).__module__), versions, job_fields, sorted(job.candidate.files.items())], sort_keys=True)
-    name = hashlib.sha256(text.encode()).hexdigest()
-    return paths.cache_folder() / "outcomes" / name[:2] / f"{name}.json"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @cache

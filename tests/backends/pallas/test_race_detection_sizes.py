@@ -14,7 +14,7 @@ from evokernel.backends.pallas.backend import PallasBackend
 from evokernel.core.backend import Arguments, Array
 from evokernel.core.errors import CandidateError
 
-SIZES = {"small": 64, "held_out": 72, "odd": 8, "bench": 128}
+SIZES = {"small": 64, "held_out": 72, "odd": 8, "laptop": 96, "bench": 128}
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def run(kernel, rows):
 
 
 @pytest.mark.parametrize("same", [False, True], ids=["different sizes", "small equals bench"])
-def test_races_are_detected_at_every_size_but_the_largest(kernel, monkeypatch, same):
+def test_races_are_detected_at_every_size_but_the_large_ones(kernel, monkeypatch, same):
     settings, real = [], mode.interpret_pallas_call
 
     def record_settings(*operands, interpret_params, **params):
@@ -57,7 +57,7 @@ def test_races_are_detected_at_every_size_but_the_largest(kernel, monkeypatch, s
         np.testing.assert_allclose(out, jax.nn.softmax(x, axis=1), rtol=1e-4)
         last = settings[-1]
         assert (last.out_of_bounds_reads, last.uninitialized_memory, last.skip_floating_point_ops) == ("raise", "nan", False)
-        assert last.detect_races == (same or size != "bench"), size
+        assert last.detect_races == (same or size not in ("laptop", "bench")), size
 
 
 @pytest.mark.parametrize(

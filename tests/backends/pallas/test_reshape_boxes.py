@@ -1,4 +1,4 @@
-"""A box of a reshape is read as a box of its operand."""
+"""A box of a reshape, of padding or of a slice is read as a box of its operand."""
 
 from math import prod
 from random import Random
@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("jax")
 
-from evokernel.backends.pallas.parts.lazy_arrays import HeldArray, MovedArray
+from evokernel.backends.pallas.parts.lazy_arrays import AxisMap, HeldArray, MovedArray, split_box
 from evokernel.backends.pallas.parts.program_parts import split_ranges
 from evokernel.backends.pallas.parts.reshape_boxes import find_reshaped_box
 
@@ -41,6 +41,26 @@ def test_box_of_a_reshape_has_the_elements_of_the_reshaped_array(operand: tuple[
 
 def test_box_much_larger_than_its_reshape_is_not_read() -> None:
     assert find_reshaped_box((1000,), (100, 10), ((0, 100), (3, 4))) is None
+
+
+MAPS = (
+    AxisMap((4, 5), (11, 7), offset=[-2, 1], divisor=[2, 1]),
+    AxisMap((4, 5), (6, 16), offset=[3, -1], divisor=[3, 4]),
+    AxisMap((9, 10), (4, 3), factor=[2, 3], offset=[1, 0]),
+    AxisMap((9, 10), (3, 4), axes=[1, 0], factor=[2, 3], offset=[0, 1]),
+    AxisMap((1, 6), (5, 6), factor=[0, 1]),
+)
+"""Zeros between and around elements, also cut off; strided slices, also transposed; a broadcast."""
+
+
+@pytest.mark.parametrize("rule", MAPS)
+def test_box_of_padding_or_of_a_strided_slice_has_the_same_elements(rule: AxisMap, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, random = np.arange(1, 1 + prod(rule.operand)).reshape(rule.operand), Random(0)
+    moved = MovedArray([(HeldArray(data), rule)], rule.result, data.dtype, HeldArray(np.asarray(0)))
+    boxes = [tuple(tuple(sorted(random.sample(range(size + 1), 2))) for size in rule.result) for _ in range(100)]
+    expected = [np.concatenate([moved.read(flat) for _, flat in split_box(moved.shape, box)]) for box in boxes]
+    monkeypatch.setattr(moved, "read", None)  # boxes are not read element by element
+    assert [moved.read_box(box).reshape(-1).tolist() for box in boxes] == [values.tolist() for values in expected]
 
 
 def test_elements_of_ranges_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from evokernel.core.agent_tools import (
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.protocols import AttemptTools, MemoryReader
 from evokernel.core.records import Candidate, Context, ContextRef, MemoryItem, MemoryKind, Record, ToolUse, Trial
-from evokernel.core.state import State
+from evokernel.core.state import State, hidden_item_ids
 from evokernel.generators.prompt_text import describe_outcome
 from evokernel.generators.prompting import PromptBuilder
 from evokernel.llm.render import one_line
@@ -45,6 +45,7 @@ class AttemptSession(ToolSession):
     ) -> None:
         super().__init__(budget)
         self.state, self.context, self.tools, self.prompts, self.has_memory = state, context, tools, prompts, has_memory
+        self.hidden_ids = hidden_item_ids(state, context)
         self.trials: dict[int, Trial] = {}
         """Verified kernels by the order in which they were requested."""
         self.opened: dict[str, ContextRef] = {}
@@ -98,7 +99,8 @@ class AttemptSession(ToolSession):
         """Search the run's memory; the values are those of this attempt's stage."""
         self.check_names("", backend)
         memory, count = self.require_memory(), max(1, min(limit, MAX_HITS))
-        hits = memory.search(query, count + len(self.state.attempts) * 2 * (not self.context.include_history), tuple(kinds or ()))
+        may_hide = bool(self.hidden_ids) or not self.context.include_history
+        hits = memory.search(query, count + len(self.state.attempts) * 2 * may_hide, tuple(kinds or ()))
         visible = [hit for hit in hits if self.is_visible(hit.item)][:count]
         values = memory.values([hit.item.id for hit in visible], self.context.stage)
         return MemoryHits(hits=tuple(summarize_item(hit.item, hit.similarity, known_value(hit.item, values)) for hit in visible))
@@ -157,8 +159,8 @@ class AttemptSession(ToolSession):
             raise UserError(f"this session is for the backend {self.prompts.backend} only")
 
     def is_visible(self, item: MemoryItem) -> bool:
-        """Whether the agent may see an item: independent samples do not see earlier attempts on their task."""
-        return self.context.include_history or item.task != self.state.task.id
+        """Whether the agent may see an item: independent samples do not see earlier attempts on their task, others not the hidden ones."""
+        return item.id not in self.hidden_ids and (self.context.include_history or item.task != self.state.task.id)
 
     def require_tools(self) -> AttemptTools:
         """The tools of the run. Raises UserError outside a run."""

@@ -17,10 +17,10 @@ from typing import ClassVar
 
 from evokernel.core.errors import UserError
 from evokernel.core.records import Candidate, Context, Outcome, Reply, Task
-from evokernel.core.state import State
+from evokernel.core.state import State, visible_state
 from evokernel.generators.template_search.declared_tunables import TunableKernel, declare_tunables
 from evokernel.generators.template_search.dialects import get_dialect
-from evokernel.generators.template_search.evidence import DECISION_LINE, collect_context_text, gather_evidence
+from evokernel.generators.template_search.evidence import DECISION_LINE, collect_context_text, find_partner, gather_evidence
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.prior import get_prior
@@ -30,6 +30,8 @@ from evokernel.generators.template_search.simplify import list_simpler_kernels
 
 MAX_DRAWS = 50
 """How often decisions are drawn again when an earlier attempt already used them."""
+MAX_CROSSINGS = 20
+"""How often two kernels are crossed before the start point is refined alone: kernels that differ little have few descendants."""
 
 
 class TemplateSearch:
@@ -57,18 +59,20 @@ class TemplateSearch:
             notes = f"template_search has no template for {gap}; a model can write this kernel: --generator llm"
             return Reply(candidate=Candidate(backend=self.backend, files={}, notes=notes, is_unsupported=True))
         hints = self.dialect.hints
-        visible = state if context.include_history else State(task=state.task, round=state.round)
-        evidence = gather_evidence(visible, context, self.backend, hints)
+        evidence = gather_evidence(visible_state(state, context), context, self.backend, hints)
         model = OptionModel(evidence, hints, collect_context_text(context), context.stage)
         random = Random(f"{self.seed}/{state.next_id}")
         search = DecisionSearch(
             space, model, random, self.temperature, self.prior, lambda decisions: self.write_kernel(space, decisions).tunables
         )
-        earlier_lines = {find_decision_line(a.candidate.code) for a in visible.attempts}
+        earlier_lines = {find_decision_line(a.candidate.code) for a in (state.attempts if context.include_history else ())}
         is_first = not any(find_decision_line(a.candidate.code) for a in state.attempts) and not any(e.is_same_task for e in evidence)
-        for _ in range(MAX_DRAWS):
-            if context.start_point:
-                decisions, reason = search.refine(context.start_point, evidence)
+        partner = find_partner(state, context, self.backend, hints)
+        for draw in range(MAX_DRAWS):
+            if context.start_point and partner and draw < MAX_CROSSINGS:
+                decisions, reason = search.recombine(context.start_point, partner)
+            elif context.start_point:
+                decisions, reason = search.refine(context.start_point, evidence, context.focus.cause if context.focus else "")
             else:
                 decisions, reason = (search.draft_first() if is_first else None) or search.draft(evidence)
             kernel = self.write_kernel(space, decisions)

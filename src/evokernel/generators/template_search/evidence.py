@@ -42,6 +42,13 @@ class Evidence(NamedTuple):
     task: str = ""
 
 
+class PartnerKernel(NamedTuple):
+    """The decisions of a second kernel that is to be combined with the start point."""
+
+    stages: StageChoices
+    is_same_task: bool
+
+
 def parse_decisions(line: str) -> StageChoices:
     """The decisions of a decision line."""
     stages = (stage.split() for stage in line.split(" | "))
@@ -90,6 +97,15 @@ def gather_evidence(state: State, context: Context, backend: str, hints: Hints) 
         )
         for item, stages in observations.values()
     ]  # fmt: skip
+
+
+def find_partner(state: State, context: Context, backend: str, hints: Hints) -> PartnerKernel | None:
+    """The second kernel of a context; None without one, or if templates did not write both kernels: then nothing can be crossed."""
+    start, items = context.start_point, [entry.item for entry in context.items if entry.role == "partner"]
+    if start is None or not items or items[0].backend != backend:
+        return None
+    is_generated = all(DECISION_LINE.search(code) for code in (start.candidate.code, items[0].code))
+    return PartnerKernel(read_decisions(items[0].code, hints), items[0].task == state.task.id) if is_generated else None
 
 
 def attempt_to_item(attempt: Attempt) -> MemoryItem:

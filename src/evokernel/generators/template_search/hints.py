@@ -32,6 +32,8 @@ class Hints:
     """API names that an option uses: without one of them in a card or in code, a generator is unlikely to choose the option."""
     remedies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Decisions to change first for a bottleneck, or for a phrase of the profile's summary; `up` and `down` give the direction."""
+    causes: Mapping[str, str] = field(default_factory=dict)
+    """The bottleneck whose remedies address a cause of latency."""
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Failure reasons caused by excessive sizes, with their decisions: larger options of these are then suspect, too."""
     numbers: Mapping[str, re.Pattern[str]] = field(default_factory=dict)
@@ -41,9 +43,10 @@ class Hints:
     minor: tuple[str, ...] = ()
     """Decisions that seldom affect speed: a refinement seldom changes them."""
 
-    def find_remedies(self, profile: Profile | None) -> dict[str, str]:
-        """Decisions to change first for a profile, each with the direction in its list of options."""
-        remedies = dict(self.remedies.get(profile.bottleneck, {})) if profile else {}
+    def find_remedies(self, profile: Profile | None, cause: str = "") -> dict[str, str]:
+        """Decisions to change first for a profile, or for one cause of its latency, each with the direction in its list of options."""
+        bottleneck = self.causes.get(cause) or (profile.bottleneck if profile else "")
+        remedies = dict(self.remedies.get(bottleneck, {}))
         for phrase, changes in self.remedies.items():
             if profile and " " in phrase and phrase in profile.summary:
                 remedies |= changes
@@ -72,6 +75,7 @@ class Hints:
             forbidden={(c["decision"], c["option"]): tuple(c["warnings"]) for c in table["cards"] if "warnings" in c},
             needs={(c["decision"], c["option"]): tuple(c["needs"]) for c in table["cards"] if "needs" in c},
             remedies={word: dict.fromkeys(r, "") if isinstance(r, list) else r for word, r in table["remedies"].items()},
+            causes=table.get("causes", {}),
             numbers={reason: re.compile(pattern) for reason, pattern in table.get("numbers", {}).items()},
             common=frozenset(table.get("common", ())),
             minor=tuple(table.get("minor", ())),

@@ -9,7 +9,7 @@ from random import Random
 from evokernel.core.labels import format_attempt
 from evokernel.core.records import Attempt
 from evokernel.generators.template_search.decisions import Choice, Decision
-from evokernel.generators.template_search.evidence import Evidence, StageChoices, read_decisions
+from evokernel.generators.template_search.evidence import Evidence, PartnerKernel, StageChoices, read_decisions
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.prior import UNIFORM_PRIOR, Prior
 from evokernel.generators.template_search.search_space import KERNEL, DecisionGroup, KernelDecisions, SearchSpace
@@ -75,8 +75,11 @@ class DecisionSearch:
             return None
         return self.complete(lambda group: {}, prefers_start=True), "options to try first"
 
-    def refine(self, start: Attempt, evidence: Sequence[Evidence]) -> tuple[KernelDecisions, str]:
-        """The start point's decisions, or those of a faster kernel, with a few changes; sometimes a new sample. And the reason."""
+    def refine(self, start: Attempt, evidence: Sequence[Evidence], cause: str = "") -> tuple[KernelDecisions, str]:
+        """The start point's decisions, or those of a faster kernel, with a few changes; sometimes a new sample. And the reason.
+
+        `cause` is the cause of latency to address; empty: the bottleneck.
+        """
         hints, profile = self.model.hints, start.outcome.profile
         stages = read_decisions(start.candidate.code, hints)
         if self.random.random() < UNIFORM:
@@ -88,12 +91,17 @@ class DecisionSearch:
         if faster and self.random.random() < CROSSOVER:
             donor = self.random.choices(faster, [math.exp(e.gain / self.temperature) for e in faster])[0]
             stages, reason = merge_choices(stages, donor), f"{reason}, with decisions of a faster kernel"
-        remedies = hints.find_remedies(profile)
+        remedies = hints.find_remedies(profile, cause)
         decisions = self.change_decision(self.complete(RecordedChoices(stages)), remedies)
         for probability in FURTHER_CHANGES:
             if self.random.random() < probability:
                 decisions = self.change_decision(decisions, remedies)
         return decisions, reason
+
+    def recombine(self, start: Attempt, partner: PartnerKernel) -> tuple[KernelDecisions, str]:
+        """Uniform crossover: each decision comes from the start point or from the second kernel, by chance. And the reason."""
+        stages = cross_choices(read_decisions(start.candidate.code, self.model.hints), partner, self.random)
+        return self.complete(RecordedChoices(stages)), f"combined {format_attempt(start.id)} with a second kernel"
 
     def change_decision(self, decisions: KernelDecisions, remedies: Mapping[str, str]) -> KernelDecisions:
         """The same decisions with one changed; those with a high promise and those that address the bottleneck are likelier."""
@@ -192,6 +200,22 @@ def merge_choices(stages: StageChoices, donor: Evidence) -> StageChoices:
     donated = tuple((family, choice) for family, choice in donor.stages if donor.is_same_task or family != KERNEL)
     families = {family for family, _ in donated}
     return (*donated, *((family, choice) for family, choice in stages if family not in families))
+
+
+def cross_choices(stages: StageChoices, partner: PartnerKernel, random: Random) -> StageChoices:
+    """The decisions of both kernels, stage by stage: what both decide comes from either, by chance; the rest from the one that has it.
+
+    Decisions about the complete kernel are crossed only if both kernels are for the same task.
+    """
+    donated = [(family, choice) for family, choice in partner.stages if partner.is_same_task or family != KERNEL]
+    crossed = []
+    for family, choice in stages:
+        match = next((place for place, (other, _) in enumerate(donated) if other == family), None)
+        other = donated.pop(match)[1] if match is not None else {}
+        taken = {name: option for name, option in other.items() if name not in choice or random.random() < 0.5}
+        crossed.append((family, {**choice, **taken}))
+    own_families = {family for family, _ in stages}
+    return (*crossed, *((family, choice) for family, choice in donated if family not in own_families))
 
 
 def alternative_options(options: Sequence[str], current: str, direction: str) -> tuple[str, ...]:

@@ -140,21 +140,37 @@ class AxisMap:
 
     @property
     def keeps_boxes(self) -> bool:
-        """Whether a box of the result comes from a box of the operand."""
+        """Whether a box of the operand is a box of the result."""
         return all(divisor == 1 and factor in (0, 1) for factor, divisor in zip(self.factor, self.divisor))
 
-    def pull_box(self, box: Box) -> tuple[Box, Box] | None:
-        """The operand's box for a box of the result, and the part of the result's box that it fills; None if that is empty."""
-        source, target = [], list(box)
-        for size, axis, factor, offset in zip(self.operand, self.axes, self.factor, self.offset, strict=True):
+    @property
+    def is_strided(self) -> bool:
+        """Whether neighbours in the result are further apart in the operand."""
+        return any(factor > 1 for factor in self.factor)
+
+    @property
+    def reads_boxes(self) -> bool:
+        """Whether a box of the result comes from a box of the operand, with equal steps between its elements in one of them."""
+        return all(factor >= 0 and (divisor == 1 or factor == 1) for factor, divisor in zip(self.factor, self.divisor))
+
+    def pull_box(self, box: Box) -> tuple[Box, tuple[slice, ...]] | None:
+        """The operand's box for a box of the result, and the elements of the result that it fills; None if that is empty."""
+        source, target = [], [slice(*bounds) for bounds in box]
+        for size, axis, factor, offset, divisor in zip(self.operand, self.axes, self.factor, self.offset, self.divisor, strict=True):
             if factor == 0:
                 source.append((offset, offset + 1))
                 continue
-            first, last = max(box[axis][0] + offset, 0), min(box[axis][1] + offset, size)
-            if first >= last:
+            start, stop = box[axis]
+            if divisor > 1:
+                first, last = max(-(-(start + offset) // divisor), 0), min((stop - 1 + offset) // divisor, size - 1)
+                target[axis] = slice(first * divisor - offset, last * divisor - offset + 1, divisor)
+            else:
+                low, high = max(start, -(offset // factor)), min(stop - 1, (size - 1 - offset) // factor)
+                first, last = low * factor + offset, high * factor + offset
+                target[axis] = slice(low, high + 1)
+            if first > last:
                 return None
-            source.append((first, last))
-            target[axis] = (first - offset, last - offset)
+            source.append((first, last + 1))
         return tuple(source), tuple(target)
 
     def push_box(self, box: Box) -> Box | None:
@@ -168,7 +184,7 @@ class AxisMap:
 
     def arrange(self, values: np.ndarray) -> np.ndarray:
         """Values of a box of the operand with the result's dimensions."""
-        values = values.transpose(np.argsort(self.axes))
+        values = values[tuple(slice(None, None, factor or 1) for factor in self.factor)].transpose(np.argsort(self.axes))
         return np.expand_dims(values, tuple(axis for axis in range(len(self.result)) if axis not in self.axes))
 
 
@@ -178,8 +194,8 @@ class BoxPiece(NamedTuple):
     array: LazyArray
     source: Box
     """The operand's box."""
-    target: Box
-    """The part of the result's box that it fills."""
+    target: tuple[slice, ...]
+    """The elements of the result that it fills."""
     arrange: Callable[[np.ndarray], np.ndarray]
     """Gives the operand's values the result's dimensions."""
 
@@ -235,13 +251,13 @@ class MovedArray(LazyArray):
         pieces: list[BoxPiece] = []
         for array, rule in self.operands:
             if rule is None and array.shape == self.shape:
-                pieces.append(BoxPiece(array, box, box, np.asarray))
+                pieces.append(BoxPiece(array, box, tuple(slice(*bounds) for bounds in box), np.asarray))
             elif rule is None:
                 reshaped = find_reshaped_box(array.shape, self.shape, box)
                 if reshaped is None or (array.depends_on_kernel and not reshaped.is_exact):  # other blocks would have to be computed
                     return None
-                pieces.append(BoxPiece(array, reshaped.source, box, reshaped.arrange))
-            elif not rule.keeps_boxes:
+                pieces.append(BoxPiece(array, reshaped.source, tuple(slice(*bounds) for bounds in box), reshaped.arrange))
+            elif not rule.reads_boxes or (rule.is_strided and array.depends_on_kernel):
                 return None
             elif (pulled := rule.pull_box(box)) is not None:
                 pieces.append(BoxPiece(array, *pulled, rule.arrange))
@@ -255,7 +271,7 @@ class MovedArray(LazyArray):
         if self.fill is not None:
             values[...] = self.fill.read(np.zeros(1, np.int64))[0]
         for piece in reversed(pieces):  # the first operand that has an element wins
-            place = tuple(slice(first - start, last - start) for (first, last), (start, _) in zip(piece.target, box))
+            place = tuple(slice(part.start - start, part.stop - start, part.step) for part, (start, _) in zip(piece.target, box))
             values[place] = piece.arrange(piece.array.read_box(piece.source))
         return values
 

@@ -1,7 +1,6 @@
 // One launch of an operator. Blocks run in sequence; if they wait for each other, each has a separate stack.
 #include "launch.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -280,8 +279,7 @@ void runGroups(const std::vector<int64_t>& groups, uint64_t bytesPerGroup, Total
 void runInTurn(int64_t count, bool isCube, Totals& totals) {
   Core* one = onlyCore();
   core = one;
-  using Clock = std::chrono::steady_clock;
-  auto began = Clock::now();
+  double began = cpuSeconds();
   int64_t together = run.isMix && !isCube ? 2 : 1, step = together;
   for (int64_t index = 0; index < count; index += step) {
     Counts pair[2];
@@ -295,7 +293,7 @@ void runInTurn(int64_t count, bool isCube, Totals& totals) {
     if (together == 2) totals.addPair(pair, index);
     else totals.add(pair[0], index, isCube);
     whatIfs().settle(together == 2, coresPerWave());
-    double spent = std::chrono::duration<double>(Clock::now() - began).count();
+    double spent = cpuSeconds() - began;
     double each = spent / double(totals.times.ran);
     if (each * double(count) > budgetSeconds) {
       int64_t affordable = std::max<int64_t>(2, int64_t(budgetSeconds / each));

@@ -25,9 +25,6 @@ double deadline = 0;
 std::set<uintptr_t> zeros;  // tensors of this call that start as zeros
 constexpr uint64_t CHECKED_EVERY = 4096;
 
-// Of this process, so that the same blocks run on a busy machine.
-double cpuSeconds() { return double(std::clock()) / CLOCKS_PER_SEC; }
-
 uint64_t overlapping(const ByteRange& range, uint64_t start, uint64_t stop, uint64_t& from) {
   from = std::max(range.start, start);
   uint64_t to = std::min(range.stop, stop);
@@ -191,6 +188,7 @@ std::vector<int64_t> groupOrder(int64_t groups, int64_t perWave) {
   return ends;
 }
 
+double cpuSeconds() { return double(std::clock()) / CLOCKS_PER_SEC; }
 void setDeadline(double seconds) { deadline = cpuSeconds() + seconds; }
 bool isLate() { return cpuSeconds() > deadline; }
 

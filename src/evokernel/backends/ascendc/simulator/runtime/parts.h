@@ -75,6 +75,9 @@ void noteZeros(const void* data);
 // The groups that a launch runs, in order: within a time limit the first ones represent the rest.
 std::vector<int64_t> groupOrder(int64_t groups, int64_t perWave);
 
+// The CPU time of this process, so that the same blocks run on a busy machine.
+double cpuSeconds();
+
 // The time limit of a launch. A dry execution checks it where a kernel may loop over elements, and ends the block.
 struct OutOfTime {};
 void setDeadline(double seconds);

@@ -12,6 +12,7 @@ from evokernel.generators.template_search.decisions import Choice
 from evokernel.generators.template_search.dialects import Dialect, RenderedStage
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import BLOCKS
 from evokernel.generators.template_search.dialects.ascendc.emit import format_num
+from evokernel.generators.template_search.dialects.ascendc.local_memory import SHIFT_BYTES
 from evokernel.generators.template_search.graph import Node, Num
 from evokernel.generators.template_search.kernel_template import PatternDescription, TemplateVariables
 from evokernel.generators.template_search.patterns import multiply_nums
@@ -24,6 +25,8 @@ ENUMS = {
 WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8, "uint8": 1, "bool": 1}
 PARTIALS = "16 * 64 * 32"
 """Bytes for partial results of a stage: up to 16 passes, 64 blocks, 32 bytes each."""
+WINDOW = ("batch", "M", "each", "od", "oh", "ow", "kd", "kh", "kw")
+"""The sizes of a convolution that host code chooses its tiles by; `each` are the channels of a group."""
 ATTRIBUTES = {"int": ("Int", "int64_t"), "float": ("Float", "double"), "bool": ("Bool", "bool")}
 
 
@@ -50,13 +53,12 @@ def build_kernel_variables(
                 call_arguments.append(f"td.{stage.name}_{g.name}")
             else:
                 call_arguments.append(g.value.name)
-        for name, size in scratch_bytes(stage.description).items():
+        for name, size in scratch_bytes(stage.description, stage.choice, stage.name).items():
             buffers.append({"name": f"{name}_{stage.name}", "bytes": size})
             call_arguments.append(f"{name}_{stage.name}")
         if uses_cube(stage):
-            sizes = {g.name: format_num(g.value) for g in stage.description.arguments if isinstance(g.value, Num)}
-            cubes.append({"name": stage.name, "sizes": ", ".join(sizes[name] for name in ("batch", "M", "N", "K")), **cube_traits(stage)})
-            call_arguments += [f"td.{stage.name}_tileM", f"td.{stage.name}_tileN"]
+            cubes.append(describe_cube(stage))
+            call_arguments += [f"td.{stage.name}_{side}" for side in tile_sides(stage.description, stage.choice)]
         else:
             elements.append(format_num(multiply_nums(stage.stage.out.shape)))
         call = f"{stage.name}::run({', '.join(['pipe', *call_arguments, stage.stage.out.name])});"
@@ -65,6 +67,8 @@ def build_kernel_variables(
         "inputs": [{"name": t.name, "kind": ENUMS[t.dtype]} for t in tensors],
         "outputs": [{"name": o.name, "kind": ENUMS[o.dtype]} for o in signature.outputs],
         "attributes": [{"name": s.name, "getter": ATTRIBUTES[s.kind][0], "kind": ATTRIBUTES[s.kind][1]} for s in signature.scalars],
+        "windowed": any(cube["is_windowed"] for cube in cubes), "shift_bytes": SHIFT_BYTES,
+        "has_products": not all(cube["is_windowed"] for cube in cubes),
         "fields": fields, "buffers": buffers, "calls": calls, "cubes": cubes,
         "elements": elements, "is_mixed": bool(elements) or any(cube["needs_vectors"] for cube in cubes),
         "blocks": kernel_choice.get("blocks", "cores"),
@@ -73,12 +77,15 @@ def build_kernel_variables(
     }  # fmt: skip
 
 
-def scratch_bytes(description: PatternDescription) -> dict[str, str]:
+def scratch_bytes(description: PatternDescription, choice: Choice, stage: str = "") -> dict[str, str]:
     """The buffers in the workspace that a stage needs for itself: their names as parameters, and their sizes as host expressions."""
     sizes = {"partials": PARTIALS} if description.variables.get("partials") else {}
     scratch = description.variables.get("scratch")
     for name, elements in scratch.items() if isinstance(scratch, dict) else ():
         sizes[name] = f"({format_num(elements)}) * {WIDTHS['float32']}"
+    if is_windowed(description, choice):
+        sizes.pop("right", None)
+        sizes["shifted"] = f"static_cast<uint64_t>(blocks) * 2 * Slot({stage}, {stage}_tileH, {stage}_tileW) * {WIDTHS['float32']}"
     return sizes
 
 
@@ -87,16 +94,32 @@ def uses_cube(rendered_stages: RenderedStage) -> bool:
     return "ASCEND_IS_AIC" in rendered_stages.text
 
 
-def cube_traits(stage: RenderedStage) -> dict[str, object]:
-    """Facts about a product on the cube: the side of its tiles if it is fixed, and the work of the vector cores before and after it."""
-    variables = stage.description.variables
-    part = stage.choice["part"]
-    scratch = variables.get("scratch")
-    before = scratch.get("right") if isinstance(scratch, dict) else None
+def is_windowed(description: PatternDescription, choice: Choice) -> bool:
+    """Whether a stage is a convolution on the cube, for which the vector cores write the columns of each tile."""
+    return choice.get("unit") == "cube" and bool(description.variables.get("is_windowed"))
+
+
+def tile_sides(description: PatternDescription, choice: Choice) -> tuple[str, ...]:
+    """The names of the sizes of a tile on the cube; `rowW` are the elements from row to row of the columns."""
+    return ("tileM", "tileH", "tileW", "rowW") if is_windowed(description, choice) else ("tileM", "tileN")
+
+
+def describe_cube(stage: RenderedStage) -> dict[str, object]:
+    """A product on the cube as host code needs it: its sizes, the side of its tiles if it is fixed, and the work of the vector cores."""
+    variables, arguments = stage.description.variables, stage.description.arguments
+    sizes = {g.name: format_num(g.value) for g in arguments if isinstance(g.value, Num)}
+    side = "0" if stage.choice["part"] == "fit" else stage.choice["part"]
+    follows, windowed = "true" if variables["follows"] else "false", is_windowed(stage.description, stage.choice)
+    if windowed:
+        sizes["each"] = f"({sizes['channels']}) / ({sizes['groups']})"
+        strides = ("1", "1") if variables["is_transposed"] else (sizes["sh"], sizes["sw"])
+        gathers = "true" if variables["gathers"] else "false"
+        values = [*(sizes[n] for n in WINDOW), *strides, sizes["dh"], sizes["dw"], side, follows, gathers]
+    else:
+        values = [*(sizes[n] for n in ("batch", "M", "N", "K")), side, follows, str(variables["turned"])]
     return {
-        "follows": variables["follows"], "turned": variables["turned"], 
-        "needs_vectors": bool(variables["follows"] or scratch),
-        "side": "0" if part == "fit" else part, "columns": format_num(before) if before is not None else "0",
+        "name": stage.name, "is_windowed": windowed, "needs_vectors": bool(variables["follows"]) or windowed,
+        "tile": [side for side in tile_sides(stage.description, stage.choice) if side != "rowW"], "sizes": ", ".join(values),
     }  # fmt: skip
 
 
@@ -106,8 +129,8 @@ def build_stage_variables(stage: Stage, description: PatternDescription, d: Choi
     for g in description.arguments:
         kind = "GM_ADDR" if isinstance(g.value, Node) else "uint32_t" if g.value.is_integer else "float"
         parameters.append(f"{kind} {g.name}")
-    parameters += [f"GM_ADDR {name}" for name in scratch_bytes(description)]
-    parameters += ["uint32_t tileM", "uint32_t tileN"] if d.get("unit") == "cube" else []
+    parameters += [f"GM_ADDR {name}" for name in scratch_bytes(description, d)]
+    parameters += [f"uint32_t {side}" for side in tile_sides(description, d)] if d.get("unit") == "cube" else []
     parameters.append("GM_ADDR out")
     return {"params": ", ".join(parameters), "names": ", ".join(p.split()[-1] for p in parameters)}
 

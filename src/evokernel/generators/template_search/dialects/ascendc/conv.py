@@ -1,7 +1,12 @@
-"""Convolutions over one to three axes, also grouped and transposed: the windows become columns in the workspace, then a matrix product."""
+"""Convolutions over one to three axes, also grouped and transposed, as matrix products of the weights with columns of the image.
+
+On the cube, the vector cores of each block write the columns of one tile ahead of its cube.
+On the vector unit, few channels are sums of shifted lines; for more of them, all columns are in the workspace.
+"""
 
 from __future__ import annotations
 
+from evokernel.generators.template_search.dialects.ascendc.local_memory import SHIFT_BYTES
 from evokernel.generators.template_search.dialects.ascendc.matmul import PRODUCT_DECISIONS, describe_product
 from evokernel.generators.template_search.dialects.ascendc.pool import AXES
 from evokernel.generators.template_search.graph import Num, Shape, UnsupportedPattern, calculate
@@ -12,6 +17,8 @@ CHANNEL_ROWS = {(True, True): "(o * M + r)", (True, False): "(o / groups)", (Fal
 """The row of an operand, by whether it changes with the image and with the channel."""
 FEW_CHANNELS = 8
 """Output channels per group below which the vector unit computes the product."""
+FEW_WEIGHTS = 4096
+"""Weights per group that are in local memory if the vector unit adds up shifted lines."""
 
 
 def describe(pattern: KernelPattern) -> PatternDescription:
@@ -22,7 +29,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         raise UnsupportedPattern(f"a convolution of {x.dtype} with {w.dtype}, or over {rank} axes")
     strides, paddings, dilations = (pattern.numbers[i * rank : (i + 1) * rank] for i in range(3))
     is_point = not is_transposed and all(is_number(n, 1) for n in (*w.shape[2:], *strides)) and all(is_number(n, 0) for n in paddings)
-    taps, points = multiply_nums(w.shape[2:]), multiply_nums(main.shape[2:])
+    weights, taps, points = calculate("floordiv", multiply_nums(w.shape), groups), multiply_nums(w.shape[2:]), multiply_nums(main.shape[2:])
     out_channels, in_channels = (calculate("floordiv", n, groups) for n in (main.shape[1], x.shape[1]))
     sizes = (
         StageArgument("batch", calculate("mul", x.shape[0], groups)),
@@ -31,7 +38,9 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         StageArgument("K", calculate("mul", in_channels, taps)),
         StageArgument("groups", groups),
     )
-    product = describe_product(pattern, CHANNEL_ROWS, (True, True), sizes)
+    product = describe_product(pattern, CHANNEL_ROWS, (True, True), sizes, 0 if is_point else SHIFT_BYTES + 4 * FEW_WEIGHTS)
+    is_narrow = max(out_channels.values) < FEW_CHANNELS
+    is_direct = is_narrow and not is_point and not is_transposed and max(weights.values) <= FEW_WEIGHTS
     tensors = (StageArgument("right" if is_point else "x", x), StageArgument("left" if not is_transposed else "weights", w))
     window = (
         StageArgument("images", x.shape[0]),
@@ -43,16 +52,15 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         *window_arguments("p", paddings, 0),
         *window_arguments("d", dilations, 1),
     )
-    scratch = {} if is_point else {"right": multiply_nums((x.shape[0], x.shape[1], taps, points))}
+    scratch = {} if is_point or is_direct else {"right": multiply_nums((x.shape[0], x.shape[1], taps, points))}
     scratch |= {"left": multiply_nums(w.shape)} if is_transposed else {}
     variables = {
         **product.variables, "is_point": is_point, "is_transposed": is_transposed, "scratch": scratch, "left_batch": "o % groups",
-        "padded": is_transposed or not all(is_number(n, 0) for n in paddings),
+        "is_windowed": not is_point, "gathers": is_transposed or not is_number(strides[-1], 1), "shift_bytes": SHIFT_BYTES,
+        "is_direct": is_direct, "padded": is_transposed or not all(is_number(n, 0) for n in paddings),
     }  # fmt: skip
-    is_narrow = max(out_channels.values) < FEW_CHANNELS
-    return PatternDescription(
-        (*tensors, *product.arguments, *window), variables, product.traits | {"few channels" if is_narrow else "channels"}
-    )
+    traits = {"few channels" if is_narrow else "channels", "direct" if is_direct else "columns"}
+    return PatternDescription((*tensors, *product.arguments, *window), variables, product.traits | traits)
 
 
 def is_number(num: Num, value: int) -> bool:
@@ -66,11 +74,14 @@ def window_arguments(kind: str, nums: Shape, filler: int) -> tuple[StageArgument
     return tuple(StageArgument(f"{kind}{axis}", n) for axis, n in zip(AXES, padded))
 
 
+OF_PRODUCTS = ("block", "columns", "ktile", "accumulate", "reduce")
+"""Decisions about products on the vector unit, which sums of shifted lines do not have."""
 template = KernelTemplate(
     decisions=(
         *(d._replace(excluded_by="few channels") for d in PRODUCT_DECISIONS if d.name == "unit"),
         *(d._replace(options=("vector",), trait="few channels") for d in PRODUCT_DECISIONS if d.name == "unit"),
-        *(d for d in PRODUCT_DECISIONS if d.name != "unit"),
+        *(d._replace(excluded_by="direct") for d in PRODUCT_DECISIONS if d.name in OF_PRODUCTS),
+        *(d for d in PRODUCT_DECISIONS if d.name not in (*OF_PRODUCTS, "unit")),
     ),
     describe=describe,
 )

@@ -14,6 +14,8 @@ SELECT_RESERVE = 8 * 1024
 """Bytes at the end of local memory that Select uses."""
 LIBRARY_RESERVE = 32 * 1024
 """Bytes that library functions take from the free local memory."""
+SHIFT_BYTES = 80 * 1024
+"""Bytes for the lines of an image that the vector cores write for a convolution on the cube."""
 PER_BUFFER = 256 + 32
 """Bytes per buffer for its alignment and for the gap between banks."""
 MAX_TILE = 32768

@@ -66,11 +66,15 @@ def describe(pattern: KernelPattern) -> PatternDescription:
 
 
 def describe_product(
-    pattern: KernelPattern, outside: Mapping[tuple[bool, bool], str], by_rows: tuple[bool, bool], sizes: Sequence[StageArgument]
+    pattern: KernelPattern,
+    outside: Mapping[tuple[bool, bool], str],
+    by_rows: tuple[bool, bool],
+    sizes: Sequence[StageArgument],
+    used: int = 0,
 ) -> PatternDescription:
     """A product in terms of its templates: sizes and epilogue; `outside` has the rows of the epilogue's operands.
 
-    `by_rows` says for each factor whether it is stored row by row.
+    `by_rows` says for each factor whether it is stored row by row, `used` how many bytes of local memory the epilogue cannot have.
     """
     after = rewrite_tree(pattern.epilogue) if pattern.epilogue is not None else None
     free = name_free_numbers(after) if after is not None else {}
@@ -84,21 +88,22 @@ def describe_product(
     arguments = (*(StageArgument(r.name, r.node) for r in reads), *sizes, *number_arguments(free))
     variables = {
         "turned": "false, false", "in_order": (True, True), "rows_a": by_rows[0], "rows_b": by_rows[1], "batched_b": True,
-        "left_batch": "o", "reads": reads, "follows": after is not None, "epilogue": epilogue, "fold": reduction_lines,
+        "left_batch": "o", "is_windowed": False,
+        "reads": reads, "follows": after is not None, "epilogue": epilogue, "fold": reduction_lines,
         "copied": [("line", "float"), *((r.local, "float") for r in reads if r.form == "tile"),
                    *((r.few, "float") for r in reads if r.form == "column")],
-        "room": lambda d, steps: elements_per_buffer(reads, as_choice(d), steps),
+        "room": lambda d, steps: elements_per_buffer(reads, as_choice(d), steps, used),
     }  # fmt: skip
     dots = {"axpy" if by_rows[1] else "dots"}
     return PatternDescription(arguments, variables, frozenset(dots | (epilogue_traits(after, epilogue) if after is not None else set())))
 
 
-def elements_per_buffer(reads: Sequence[EpilogueRead], d: Choice, steps: Steps) -> int:
+def elements_per_buffer(reads: Sequence[EpilogueRead], d: Choice, steps: Steps, used: int) -> int:
     """How many elements of a tile fit into each buffer of the steps after a product."""
     depth = int(d.get("depth", "1")) if d.get("staging") == "queue" else 1
     tiles = sum(depth if r.form == "tile" else 1 for r in reads if r.form != "number") + 2 * depth + steps.temps
     reserve = LIBRARY_RESERVE if any(f"{call}(" in line for call in LIBRARY.values() for line in steps.lines) else 0
-    return (UNIFIED_BUFFER - reserve - 12 * 1024) // (4 * tiles) // 64 * 64
+    return (UNIFIED_BUFFER - used - reserve - 12 * 1024) // (4 * tiles) // 64 * 64
 
 
 def epilogue_builder(

@@ -16,6 +16,7 @@ from evokernel.generators.template_search.dialects.pallas.row_program import (
     is_better_turned,
     is_stored_turned,
     matrix_bytes,
+    matrix_bytes_of,
 )
 from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, element_count, pad_rank, walk
 from evokernel.generators.template_search.patterns import KernelPattern
@@ -33,6 +34,8 @@ TABLE_BYTES = 32 << 20
 """Largest table of a gather that VMEM holds."""
 PATCHES_BYTES = 8 << 20
 """Largest patches of an image that one step of a convolution collects."""
+VMEM_BYTES = 96 << 20
+"""What the blocks of one step may take."""
 IMAGES_BYTES = 24 << 20
 """Largest block of images that a pooling reads in one step."""
 LONG_SCAN, SCAN_CHUNK = 8192, 512
@@ -45,8 +48,8 @@ def fit_option(stage: Stage, decision: Decision, choice: Choice) -> str:
     """The option of a decision that suits the stage at bench size, given earlier choices; empty if the sizes do not matter."""
     if decision.name == "through":
         return "kernel" if stage.out.is_output else "nothing"
-    if decision.name == "precision" and stage.pattern.family == "matmul" and not stage.out.is_output:
-        return "highest"  # a later stage may be a softmax, which amplifies errors
+    if decision.name == "precision" and stage.pattern.family in ("matmul", "conv") and not stage.out.is_output:
+        return "highest"  # a later stage may be a softmax or a mean over an image, which amplify errors
     rule = RULES.get((stage.pattern.family, decision.name))
     return rule(stage.pattern, decision.options, choice) if rule else ""
 
@@ -230,6 +233,19 @@ def fit_attention_batch(pattern: KernelPattern, options: Sequence[str], choice: 
     return largest_option(options, max(1.0, min(BLOCK_BYTES / scores, extent_of(q.shape[:-2]) / 2)))
 
 
+def padded_image_bytes(pattern: KernelPattern) -> float:
+    """Bytes of the padded image of one group of channels; a transposed convolution works on one as large as its result and the window."""
+    (main,), (x, w) = pattern.main_nodes, pattern.tensors
+    depth = x.shape[1].value / pattern.numbers[-1].value
+    space = main.shape[2:] if main.name == "transposed" else x.shape[2:]
+    return matrix_bytes_of([depth, prod(n.value + k.value - 1 for n, k in zip(space, w.shape[2:]))])
+
+
+def fit_conv_algorithm(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Patches that are collected before the kernel if two images do not fit into VMEM."""
+    return "patches" if "rows" in options and 2 * padded_image_bytes(pattern) > VMEM_BYTES else ""
+
+
 def fit_span(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
     """Positions of a convolution in one step: all of them if the patches of an image are small enough."""
     (main,) = pattern.main_nodes
@@ -374,7 +390,8 @@ RULES = {
     ("fused", "rows"): fit_fused_rows, ("fused", "turn"): fit_fused_turn,
     ("fused", "precision"): fit_fused_precision,
     **{(family, "turn"): fit_turn for family in ("row", "reduce", "argreduce", "crossentropy")},
-    ("conv", "span"): fit_span, ("pool", "algorithm"): fit_pool_algorithm, ("pool", "images"): fit_pool_images,
+    ("conv", "algorithm"): fit_conv_algorithm, ("conv", "span"): fit_span,
+    ("pool", "algorithm"): fit_pool_algorithm, ("pool", "images"): fit_pool_images,
     ("gather", "source"): fit_gather_source, ("gather", "lanes"): fit_gather_lanes, ("gather", "rows"): fit_gather_rows,
     ("attention", "rows"): fit_attention_rows, ("attention", "batch"): fit_attention_batch,
 }  # fmt: skip
