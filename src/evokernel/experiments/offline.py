@@ -30,9 +30,7 @@ from evokernel.memory.read_only import ReadOnlyBank
 from evokernel.memory.seed_cards import load_seed_cards
 from evokernel.policies.item_features import Features, ItemDescriber, describe_state
 from evokernel.policies.strategy import MemoryPolicy
-
-UNCHOSEN_ROLES = ("api", "start", "child")
-"""Roles of items that no policy chooses at random."""
+from evokernel.policies.value_model import UNCHOSEN_ROLES
 
 
 class Decision(NamedTuple):

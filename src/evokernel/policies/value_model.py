@@ -28,6 +28,8 @@ STATE_PRECISION, FEATURE_PRECISION = 4.0, 20.0
 NOISE = 0.7
 """Standard deviation of rewards around their expectation. It is not estimated: equal rewards would make the model certain of what it never
 tried, and a set that always fails would never be replaced."""
+UNCHOSEN_ROLES = ("api", "start", "child", "partner")
+"""Roles of items that no policy chooses by value: reference cards, the start point and its refinements, and a strategy's partner."""
 MAX_RECORDS = 200
 """Items whose own record is estimated: the candidates, then those that were shown most often."""
 MIN_SCALE, MAX_REWARD = 0.1, 3.0
@@ -74,7 +76,7 @@ def parse_scope(scope: str) -> tuple[Features, tuple[str, ...]]:
 def record_observation(memory: MemoryStore, attempt: Attempt, state_features: Features) -> None:
     """Store an attempt as one row of the ledger, if its context was described. The features are those of the moment of choice."""
     refs = {ref.id: ref for ref in attempt.shown_items if ref.features}
-    if not refs and any(ref.role not in ("api", "start", "child", "nothing") for ref in attempt.shown_items):
+    if not refs and any(ref.role not in (*UNCHOSEN_ROLES, "nothing") for ref in attempt.shown_items):
         return  # another policy chose the items: their features are unknown
     sums = Counter(dict(state_features))
     for ref in refs.values():
