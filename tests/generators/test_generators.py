@@ -125,6 +125,16 @@ def test_llm_returns_candidate_with_cost_prompt_and_reply():
 
 
 @pytest.mark.toolchain
+def test_further_draft_is_another_sample_of_the_same_prompt():
+    with ChatServer(lambda request, n: Behaviour(REPLY)) as server:
+        llm = make_plugin("generator", "llm", backend="cpp", model="m", base_url=server.base_url, send_seed=True)
+        first = llm.write(DRAFTING, EMPTY)
+        second = llm.write(DRAFTING, EMPTY.model_copy(update={"drafts": (first.candidate,)}))
+    assert first.prompt == second.prompt
+    assert server.requests[0]["seed"] != server.requests[1]["seed"]
+
+
+@pytest.mark.toolchain
 def test_llm_reply_without_code_gives_a_reason():
     replies = [Behaviour("No."), Behaviour("", finish_reason="length"), Behaviour("\ud83d half a surrogate")]
     with ChatServer(lambda request, n: replies[n]) as server:

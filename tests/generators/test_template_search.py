@@ -101,6 +101,17 @@ def test_equal_seed_state_and_context_give_equal_reply():
     assert len({UniformSearch(seed=s).write(state, EMPTY).candidate.id for s in range(10)}) > 5
 
 
+def test_drafts_of_one_attempt_differ_and_repeat():
+    state = State(task=STARTER["matmul"])
+    candidates = []
+    for _ in range(4):
+        context = EMPTY.model_copy(update={"drafts": tuple(candidates)})
+        candidates.append(TemplateSearch(seed=1).write(state, context).candidate)
+        assert candidates[-1] == TemplateSearch(seed=1).write(state, context).candidate
+    assert len({candidate.id for candidate in candidates}) == 4
+    assert candidates[0] == TemplateSearch(seed=1).write(state, EMPTY).candidate
+
+
 @pytest.mark.slow
 def test_result_does_not_depend_on_python_hash_seed():
     text = "from evokernel.core.records import *\nfrom evokernel.core.state import State\n"

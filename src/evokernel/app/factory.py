@@ -15,7 +15,7 @@ from evokernel.core.environment import describe_hardware, package_versions, tool
 from evokernel.core.errors import UserError
 from evokernel.core.memory_limits import check_memory, memory_shortage
 from evokernel.core.plugins import accepts_setting, check_settings, find_plugin, make_plugin
-from evokernel.core.protocols import Embedder, Executor, RemoteExecutor, ToolUsingGenerator
+from evokernel.core.protocols import Embedder, Executor, Generator, RemoteExecutor, ToolUsingGenerator
 from evokernel.core.records import Candidate, Task, TimedSize
 from evokernel.core.run import Environment, Run, new_run_id
 from evokernel.engine.attempt_maker import Distiller
@@ -95,6 +95,7 @@ def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
     Run.check_new_folder(folder)  # before the bank, which is created if it does not exist
     environment = {"versions": versions, "hardware": describe_hardware()}
     parts |= make_parts(config)
+    check_drafts(config, parts["generator"])
     start_kernels = read_start_kernels(config, tasks)
     if config.fresh:
         run = create_run(folder, config, tasks, environment, start_kernels)
@@ -125,6 +126,7 @@ def resume_engine(folder: Path, overrides: Sequence[str] = (), **flags: Any) -> 
     environment = {"versions": verifier_toolchain(config, parts["executor"]), "hardware": describe_hardware()}
     check_llm_review(config)
     parts |= make_parts(config)
+    check_drafts(config, parts["generator"])
     memory = open_bank(config, folder, parts["embedder"], run.environment)
     if run.journal.path.exists() and not memory.is_resumed:
         raise UserError(f"{memory.path}: this run started from a different memory bank. Restore that bank, then resume.")
@@ -211,6 +213,18 @@ def check_llm_review(config: RunConfig) -> None:
         from evokernel.verifier.llm_review import check_review_settings
 
         check_review_settings(config.llm_review)
+
+
+def check_drafts(config: RunConfig, generator: Generator) -> None:
+    """Raise UserError if the run cannot write several drafts per attempt, or cannot rank them as its settings say."""
+    if config.drafts_per_attempt == 1:
+        return
+    if isinstance(generator, ToolUsingGenerator):
+        name = config.plugin_name("generator")
+        raise UserError(f"drafts_per_attempt is not for generator '{name}', which verifies its own kernels. Set drafts_per_attempt to 1.")
+    if config.draft_filter == "estimate" and make_part(config, "backend").capabilities.timing != "estimate":
+        name = config.plugin_name("backend")
+        raise UserError(f'draft_filter = "estimate": backend \'{name}\' measures latencies. Set draft_filter to "surrogate".')
 
 
 def open_bank(config: RunConfig, folder: Path | None, embedder: Embedder, environment: Mapping[str, Mapping[str, str]]) -> Bank:

@@ -176,7 +176,8 @@ def create_rewinding(config: RunConfig, kernels: Sequence[FastKernel], folder: P
     if folder and (folder / "run.toml").exists():
         run = Run.open(folder)
         return assemble(run, factory.make_part(run.config, "executor"), load_kernels(folder), max_variants)
-    parts_config = config.model_copy(update={"budget": 1, "schedule": "rounds", "stop_when": "budget", "min_novelty": 0.0, "fresh": False})
+    fixed = {"budget": 1, "schedule": "rounds", "stop_when": "budget", "min_novelty": 0.0, "drafts_per_attempt": 1, "fresh": False}
+    parts_config = config.model_copy(update=fixed)
     config = parts_config.model_copy(update={"id": config.id or new_run_id(["rewind", config.plugin_name("backend")])})
     require_rewinding(factory.make_part(config, "generator"), config)
     executor = factory.make_part(config, "executor")

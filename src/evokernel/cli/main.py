@@ -20,6 +20,7 @@ COMMANDS = {
     "check": "Verify kernels again and fail if one is wrong or slower than a run recorded: a gate for CI.",
     "report": "Print the tables of a run and write its plots and HTML report.",
     "compare": "Compare runs side by side, paired by task, with confidence intervals.",
+    "surrogate": "Evaluate forecasts of kernels: ranking, calibration, verifications saved.",
     "export": "Export the best kernels of a run with tests, provenance and a PyTorch wrapper.",
     "extract": "Make tasks from the operators of a model, and substitute kernels into the model.",
     "tasks": "List, show, count and lint tasks.",

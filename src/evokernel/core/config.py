@@ -43,6 +43,11 @@ class RunConfig(VerificationSettings):
     """With `stop_when = "gain"`: refining stops when a further attempt is expected to save less than this share of the latency."""
     min_novelty: float = Field(default=0, ge=0, lt=1)
     """Smallest share of a kernel that must differ from each earlier attempt on its task; otherwise it is not verified. 0: verify all."""
+    drafts_per_attempt: int = Field(default=1, ge=1, le=16)
+    """Candidates that the generator writes for each attempt; only the most promising one is verified. All of them are paid for."""
+    draft_filter: Literal["surrogate", "estimate"] = "surrogate"
+    """What ranks drafts. `surrogate`: a forecast learned from the run's attempts. `estimate`: the latency that the backend estimates for
+    each draft, on backends that estimate latencies; the surrogate adds the chance to be correct."""
     workers: int = Field(default=0, ge=0)
     """Parallel verifications; 0: one per core."""
     concurrency: int = Field(default=16, ge=1)

@@ -79,6 +79,14 @@ class ToolUsingGenerator(Generator, Protocol):
     """Returns the tools of the next attempt on a task. The run sets it."""
 
 
+@runtime_checkable
+class VariantGenerator(Generator, Protocol):
+    """A Generator whose prompts have variants: `Context.prompt_variants` chooses them, `Reply.prompt_variants` says which were shown."""
+
+    prompt_variants: Mapping[str, tuple[str, ...]]
+    """Names of the variants of each section, the default first; empty if its settings use the defaults only."""
+
+
 class Policy(Protocol):
     """A search strategy (mu)."""
 

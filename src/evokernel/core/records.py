@@ -198,6 +198,21 @@ class Step(Record):
     """Model calls of the step."""
 
 
+class Draft(Record):
+    """One of several candidates of an attempt, of which only the most promising one is verified (`drafts_per_attempt`)."""
+
+    candidate: str
+    """`Candidate.id`; empty if the reply contained no code. The attempt's artifacts hold the code of every draft."""
+    p_correct: float | None = None
+    """Forecast probability that it passes every gate; None if there were too few attempts for a forecast."""
+    latency_us: float | None = None
+    """Forecast latency in microseconds, or the backend's estimate with `draft_filter = "estimate"`; None without either."""
+    reason: str = ""
+    """With `draft_filter = "estimate"`: failure category of a draft without an estimate, as in `GateResult.reason`."""
+    is_chosen: bool = False
+    """Whether it became the attempt's candidate."""
+
+
 class Reply(Record):
     """A generator's answer. The run stores it before the verification, so that a crash never repeats a paid model call."""
 
@@ -215,6 +230,10 @@ class Reply(Record):
     """Memory items that a generator with tools opened: they, and not the context's items, were shown. None for generators without tools."""
     tool_use: ToolUse | None = None
     """What a generator with tools did; None for others."""
+    drafts: tuple[Draft, ...] = ()
+    """The drafts among which the candidate was chosen; its usage includes theirs. Empty if it is the only one."""
+    prompt_variants: dict[str, str] = {}
+    """The variant of each section of the prompt that has variants; empty if they are off."""
 
 
 class GateResult(Record):
@@ -556,6 +575,15 @@ class Context(Record):
     """How probable this choice was; None for a policy that does not draw at random."""
     focus: Hypothesis | None = None
     """The cause of latency to address first, and what the policy expects of that; None if it leaves the choice to the generator."""
+    prompt_variants: dict[str, str] = {}
+    """The variant to use of each section of the prompt, chosen by their values; empty for the defaults. The policy chooses none."""
+    drafts: tuple[Candidate, ...] = ()
+    """Candidates that the generator wrote for this attempt so far: it should write another one. The policy chooses none."""
+
+    @property
+    def draft_suffix(self) -> str:
+        """What follows the attempt's id in the seed and the name of a further draft; empty for the first one."""
+        return f"/draft-{len(self.drafts) + 1}" if self.drafts else ""
 
 
 class ContextRef(Record):
@@ -606,6 +634,10 @@ class Attempt(Record):
     """Optional steps of the generator in order: plan, critic, repairs; empty if it took none."""
     tool_use: ToolUse | None = None
     """What a generator with tools did, with every kernel that it tried; None for other generators."""
+    drafts: tuple[Draft, ...] = ()
+    """The drafts with their forecasts, in the order in which they were written; empty with one draft per attempt, and in older journals."""
+    prompt_variants: dict[str, str] = {}
+    """The variant of each section that the prompt showed, by section; empty if variants are off, and in older journals."""
     focus: Hypothesis | None = None
     """The cause of latency that the policy asked to address first, and what it expected; None if it named none."""
     usage: Usage = Usage()

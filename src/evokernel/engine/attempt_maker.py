@@ -26,12 +26,15 @@ from evokernel.core.protocols import (
     Policy,
     SteppedGenerator,
     ToolUsingGenerator,
+    VariantGenerator,
 )
 from evokernel.core.records import Attempt, Candidate, Context, ContextRef, GateResult, MemoryItem, Outcome, Reply, Stage, Task, Usage
 from evokernel.core.run import Run
 from evokernel.core.state import MIN_UNPAIRED_GAIN, State, speed_gain
-from evokernel.engine import context_store, novelty, repairs
+from evokernel.engine import context_store, drafts, novelty, repairs
 from evokernel.engine.jobs import attempt_job, trial_job
+from evokernel.engine.prompt_values import PromptValues
+from evokernel.engine.surrogate import FittedSurrogate, Surrogate
 from evokernel.engine.tuning import VerifiedKernel, verify_and_tune
 
 log = logging.getLogger(__name__)
@@ -65,6 +68,12 @@ class AttemptMaker:
     history: dict[str, list[Attempt]] = field(default_factory=lambda: defaultdict(list))
     memory_views: dict[str, MemoryReader] = field(default_factory=dict)
     """For a generator with tools: memory as it was when a task's context was chosen, by task."""
+    surrogate: Surrogate = field(default_factory=Surrogate)
+    """Forecasts drafts; it learns only if an attempt has several of them."""
+    surrogate_views: dict[str, FittedSurrogate] = field(default_factory=dict)
+    """The surrogate as it was when a task's context was chosen, by task."""
+    prompt_values: PromptValues = field(default_factory=PromptValues)
+    """Values of the variants of prompt sections."""
 
     def make_state(self, task: Task, round: int) -> State:
         return State(task=task, attempts=tuple(self.history[task.id]), round=round)
@@ -77,7 +86,22 @@ class AttemptMaker:
         """Return the stored context of an attempt that has a stored reply or step, or let the policy choose a new one."""
         if isinstance(self.generator, ToolUsingGenerator):
             self.memory_views[state.task.id] = self.memory.freeze()
-        return context_store.load_context(self.run, state) or self.policy.choose(state, self.memory)
+        self.surrogate_views[state.task.id] = self.surrogate.fitted
+        return context_store.load_context(self.run, state) or self.choose_variants(state, self.policy.choose(state, self.memory))
+
+    def choose_variants(self, state: State, context: Context) -> Context:
+        """Choose the variants of the prompt's sections, if the generator has any."""
+        if not isinstance(self.generator, VariantGenerator) or not self.generator.prompt_variants:
+            return context
+        seed = f"{self.run.config.seed}/{state.next_id}/prompt"
+        chosen = self.prompt_values.choose(self.generator.prompt_variants, context.stage, seed)
+        return context.model_copy(update={"prompt_variants": chosen})
+
+    def learn_own_choices(self, state: State, attempt: Attempt) -> None:
+        """Learn what the run chooses itself: among variants of prompts, and among drafts if an attempt has several."""
+        self.prompt_values.learn(attempt)
+        if self.run.config.drafts_per_attempt > 1:
+            self.surrogate.learn(state.task, attempt, state.attempts)
 
     def make_tools(self, state: State) -> AttemptTools:
         """Return what a generator with tools may use in the next attempt on a task."""
@@ -142,6 +166,8 @@ class AttemptMaker:
             lesson=lesson.text if lesson else "",
             steps=context.steps,
             tool_use=reply.tool_use,
+            drafts=reply.drafts,
+            prompt_variants=reply.prompt_variants,
             focus=context.focus,
             usage=sum_usage(reply, context, outcome, lesson),
             finished_at=self.clock(),
@@ -159,14 +185,33 @@ class AttemptMaker:
 
     def generate(self, state: State, context: Context) -> Reply:
         """Return the generator's candidate, or the stored one of an interrupted attempt."""
-        min_novelty = self.run.config.min_novelty
-        return self.load_or_request(state, "reply", "write", lambda: novelty.generate_novel(self.generator, state, context, min_novelty))
+        write = self.write_novel if self.run.config.drafts_per_attempt == 1 else self.write_best_draft
+        return self.load_or_request(state, "reply", "write", partial(write, state, context))
+
+    def write_novel(self, state: State, context: Context) -> Reply:
+        """Return a candidate of the generator that is not too similar to earlier attempts, if it writes one."""
+        return novelty.generate_novel(self.generator, state, context, self.run.config.min_novelty)
+
+    def write_best_draft(self, state: State, context: Context) -> Reply:
+        """Let the generator write several drafts, each of which is stored, and return the most promising one."""
+        replies: list[Reply] = []
+        while len(replies) < self.run.config.drafts_per_attempt:
+            next_context = context.model_copy(update={"drafts": tuple(reply.candidate for reply in replies)})
+            reply = self.load_or_request(state, f"draft-{len(replies) + 1}", "write", partial(self.write_novel, state, next_context))
+            if reply.drafts or reply.candidate.is_unsupported:
+                return reply  # a recording contains the choice; without a template there is nothing to choose
+            replies.append(reply)
+        ranked = drafts.forecast_drafts(state, context, replies, self.surrogate_views[state.task.id])
+        if self.run.config.draft_filter == "estimate":
+            self.notify(state.task.id, "verify")
+            ranked = drafts.estimate_drafts(ranked, attempt_job(self.run.config, state, replies[0].candidate), self.executor)
+        return drafts.choose_draft(state, context, ranked)
 
     def take_steps(self, state: State, context: Context) -> Context:
         """Let the generator take its steps before writing, such as a plan, and add them to the context."""
         if not isinstance(self.generator, SteppedGenerator):
             return context
-        is_written = self.run.load_reply(state.next_id, "reply") is not None
+        is_written = any(self.run.load_reply(state.next_id, name) for name in ("reply", "draft-1"))
         for name in self.generator.steps:
             if is_written and self.run.load_reply(state.next_id, name) is None:
                 continue  # the candidate exists without this step: no call is worth its cost any more

@@ -42,6 +42,7 @@ class Engine(AttemptMaker):
                         self.run.journal.append(attempt)
                     self.policy.learn(state, attempt, self.memory)  # Q <- Q + alpha (r - Q), Eq. 4
                     self.memory.add(self.distill(state.task, attempt, state.attempts))  # M <- M + (s, a, r), Eq. 1
+                    self.learn_own_choices(state, attempt)
                     self.history[state.task.id].append(attempt)
                     attempts_in_round += 1
                     yield attempt

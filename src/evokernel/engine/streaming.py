@@ -32,6 +32,7 @@ def learn_attempt(maker: AttemptMaker, state: State, attempt: Attempt) -> None:
     """Learn from an attempt as the loop with rounds does."""
     maker.policy.learn(state, attempt, maker.memory)  # Q <- Q + alpha (r - Q), Eq. 4
     maker.memory.add(maker.distill(state.task, attempt, state.attempts))  # M <- M + (s, a, r), Eq. 1
+    maker.learn_own_choices(state, attempt)
     maker.history[state.task.id].append(attempt)
 
 

@@ -19,7 +19,7 @@ MISSING_COMMAND = "no command is set: set generator.command to a program that re
 class Command(PromptedGenerator):
     """`command` is a list of words, or one line that is split as in a shell. It runs in `cwd` ("": the folder where the run was started),
     with the environment and EVOKERNEL_ATTEMPT (`task/n`; `task/n/plan` for a step), and is killed with all its children after `timeout_s`.
-    `plan`, `critic` and `repair_attempts` turn on the steps of `PromptedGenerator`.
+    `plan`, `critic`, `repair_attempts` and `prompt_variants` are those of `PromptedGenerator`.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class Command(PromptedGenerator):
         plan: bool = False,
         critic: bool = False,
         repair_attempts: int = 0,
+        prompt_variants: bool = False,
     ) -> None:
         self.words = parse_command(command, "generator.command", MISSING_COMMAND)
         self.timeout_s, self.cwd = timeout_s, cwd or None
@@ -40,9 +41,8 @@ class Command(PromptedGenerator):
             raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
         if cwd and not os.path.isdir(cwd):
             raise UserError(f"generator 'command': folder {cwd} does not exist: set generator.cwd to an existing folder")
-        super().__init__(
-            PromptBuilder(backend, context_tokens, tunes=tuning_trials > 0), plan=plan, critic=critic, repair_attempts=repair_attempts
-        )
+        prompts = PromptBuilder(backend, context_tokens, tunes=tuning_trials > 0)
+        super().__init__(prompts, plan=plan, critic=critic, repair_attempts=repair_attempts, prompt_variants=prompt_variants)
 
     def complete(self, prompt: str, key: str) -> Completion:
         """The program's reply to one prompt; raises InfraError if the program fails or times out."""

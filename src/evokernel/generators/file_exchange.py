@@ -36,15 +36,15 @@ class FileExchange(PromptedGenerator):
         plan: bool = False,
         critic: bool = False,
         repair_attempts: int = 0,
+        prompt_variants: bool = False,
     ) -> None:
         if poll_s <= 0:
             raise ValueError(f"poll_s must be above 0, not {poll_s}")
         if timeout_s < 0:
             raise ValueError(f"timeout_s must be 0 (no limit) or more, not {timeout_s}")
         self.folder, self.poll_s, self.timeout_s = Path(folder), poll_s, timeout_s
-        super().__init__(
-            PromptBuilder(backend, context_tokens, tunes=tuning_trials > 0), plan=plan, critic=critic, repair_attempts=repair_attempts
-        )
+        prompts = PromptBuilder(backend, context_tokens, tunes=tuning_trials > 0)
+        super().__init__(prompts, plan=plan, critic=critic, repair_attempts=repair_attempts, prompt_variants=prompt_variants)
         self.stop = threading.Event()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

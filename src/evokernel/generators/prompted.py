@@ -24,12 +24,16 @@ UNFINISHED_REPLIES = {
 class PromptedGenerator(ABC):
     """`plan`: before refining, the model proposes three plans with predicted gains, and the most promising one is written. `critic`: a call
     reads kernel, profile and feedback and proposes one change. `repair_attempts`: corrections of a refused file within one attempt.
+    `prompt_variants`: sections of the prompt are shown in different ways, and the ways that earn more are shown more often.
     """
 
-    def __init__(self, prompts: PromptBuilder, *, plan: bool = False, critic: bool = False, repair_attempts: int = 0) -> None:
+    def __init__(
+        self, prompts: PromptBuilder, *, plan: bool = False, critic: bool = False, repair_attempts: int = 0, prompt_variants: bool = False
+    ) -> None:
         if not 0 <= repair_attempts <= MAX_REPAIRS:
             raise ValueError(f"repair_attempts must be between 0 and {MAX_REPAIRS}, not {repair_attempts}")
         self.prompts, self.repair_attempts = prompts, repair_attempts
+        self.prompt_variants = prompts.list_variants() if prompt_variants else {}
         self.steps = tuple(name for name, is_on in (("plan", plan), ("critic", critic)) if is_on)
 
     @abstractmethod
@@ -39,9 +43,15 @@ class PromptedGenerator(ABC):
     def write(self, state: State, context: Context) -> Reply:
         """A candidate from the reply; if the reply has no code, an empty candidate with the reason in its notes."""
         prompt = self.prompts.build_prompt(state, context)
-        completion = self.complete(prompt.text, state.next_id)
+        completion = self.complete(prompt.text, state.next_id + context.draft_suffix)
         candidate = self.parse_candidate(completion, state)
-        return Reply(candidate=candidate, prompt=prompt.text, text=replace_surrogates(completion.text), truncated_items=prompt.omitted_ids)
+        return Reply(
+            candidate=candidate,
+            prompt=prompt.text,
+            text=replace_surrogates(completion.text),
+            truncated_items=prompt.omitted_ids,
+            prompt_variants=prompt.variants,
+        )
 
     def lesson(self, state: State, candidate: Candidate, outcome: Outcome) -> Reply | None:
         """None, unless a generator overrides it."""

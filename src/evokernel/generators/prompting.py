@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from evokernel.core.code_text import strip_comments
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Context, ContextItem, Outcome, Stage, Task, Usage
 from evokernel.core.state import State, visible_state
-from evokernel.generators import prompt_text
+from evokernel.generators import prompt_text, prompt_variants
 from evokernel.llm.render import render_prompt
 from evokernel.llm.replies import read_reply, strip_thoughts
 
@@ -42,10 +42,11 @@ class FittedItems(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """A prompt, and the ids of the context's items that did not fit into it."""
+    """A prompt, the ids of the context's items that did not fit into it, and the variants of its sections."""
 
     text: str
-    omitted_ids: tuple[str, ...] = ()
+    omitted_ids: tuple[str, ...]
+    variants: dict[str, str]
 
 
 class PromptBuilder:
@@ -70,7 +71,8 @@ class PromptBuilder:
         self.max_example_tokens = int(reply_tokens * EXAMPLE_SHARE) if brief and reply_tokens else None
         self.plugin: Backend = make_plugin("backend", backend)
         folder = plugin_folder("backend", backend) / "prompts"
-        self.rules = folder / ("brief.md" if brief and (folder / "brief.md").exists() else "rules.md")
+        self.brief_rules = folder / "brief.md"
+        self.rules = self.brief_rules if brief and self.brief_rules.exists() else folder / "rules.md"
         self.costs = folder / "costs.md"
         self.file = self.plugin.file_name
         self.tunable_example = TUNABLE_EXAMPLES[Path(self.file).suffix == ".py"] if tunes else ""
@@ -93,11 +95,22 @@ class PromptBuilder:
         omitted = len(candidates) - len(items)
         text = render_prompt(PROMPTS_FOLDER / name, **variables, items=in_order, omitted_items=omitted, failed_code=failed_code)
         item_ids = {entry.item.id for entry in items}
-        return Prompt(text, tuple(entry.item.id for entry in candidates if entry.item.id not in item_ids))
+        omitted_ids = tuple(entry.item.id for entry in candidates if entry.item.id not in item_ids)
+        return Prompt(text, omitted_ids, self.shown_variants(visible, context))
+
+    def list_variants(self) -> dict[str, tuple[str, ...]]:
+        """The variants of each section of the prompts, the default first; brief prompts have none."""
+        return {} if self.is_brief else prompt_variants.list_variants(self.brief_rules.exists())
+
+    def shown_variants(self, state: State, context: Context) -> dict[str, str]:
+        """The chosen variants of the sections that the prompt contains: no history without attempts, no opportunities without a profile."""
+        profile = context.start_point.outcome.profile if context.start_point and context.stage is Stage.REFINE else None
+        is_shown = {"history": bool(state.attempts), "opportunities": bool(profile and profile.opportunities), "rules": True}
+        return prompt_variants.shown_variants(context.prompt_variants, [name for name, shown in is_shown.items() if shown])
 
     def build_base(self, file: Path, state: State, context: Context) -> tuple[dict[str, object], str]:
         """The variables of a prompt without memory, and its text; the history is shortened until memory has its share of the tokens."""
-        task_variables = self.task_variables(state.task)
+        task_variables = self.task_variables(state.task, context.prompt_variants)
         for limits in prompt_text.HISTORY_LIMITS[-1:] if self.is_brief else prompt_text.HISTORY_LIMITS:
             variables = task_variables | self.history_variables(state, context, limits)
             text = render_prompt(file, **variables, items=(), omitted_items=0, failed_code="")
@@ -129,15 +142,19 @@ class PromptBuilder:
         reply = read_reply(text, self.file, entry_symbol(self.plugin.entry_point(task)), self.plugin.part_names)
         return Candidate(backend=self.backend, files=reply.files, notes=reply.note, usage=usage)
 
-    def task_variables(self, task: Task) -> dict[str, object]:
-        """Template variables about the task, for every prompt."""
+    def task_variables(self, task: Task, variants: Mapping[str, str] | None = None) -> dict[str, object]:
+        """Template variables about the task, for every prompt; `variants` of sections differ from the defaults."""
+        chosen = variants or {}
+        has_few_rules = chosen.get(prompt_variants.RULES_SECTION) == prompt_variants.BRIEF_RULES
+        rules = self.brief_rules if has_few_rules else self.rules
         entry_point = self.plugin.entry_point(task)
         language = LANGUAGES.get(Path(self.file).suffix, Path(self.file).suffix.lstrip("."))
         return {
             "task": task,
             "entry_point": entry_point,
-            "rules": render_prompt(self.rules, task=task, entry_point=entry_point) if self.rules.exists() else "",
-            "costs": render_prompt(self.costs, task=task) if self.costs.exists() and not self.is_brief else "",
+            "rules": render_prompt(rules, task=task, entry_point=entry_point) if rules.exists() else "",
+            "costs": render_prompt(self.costs, task=task) if self.costs.exists() and not self.is_brief and not has_few_rules else "",
+            "sections": prompt_variants.select_files(chosen),
             "file": self.file,
             "language": language,
             "phrases": prompt_text,

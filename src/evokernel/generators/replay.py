@@ -14,7 +14,8 @@ from evokernel.core.state import State
 class Replay:
     """`journal` is a run folder or its attempts.jsonl. The run ends at the first attempt that the recording does not contain.
 
-    Candidates, steps and lessons have no usage: replaying them costs nothing. Repairs are not repeated.
+    Candidates, steps and lessons have no usage: replaying them costs nothing. Repairs are not repeated, and of several drafts the recorded
+    choice is repeated.
     """
 
     steps = ("plan", "critic")
@@ -36,7 +37,14 @@ class Replay:
         omitted_ids = tuple(ref.id for ref in attempt.truncated_items)
         candidate = attempt.candidate.model_copy(update={"usage": Usage()})
         opened_items = attempt.shown_items if attempt.tool_use else None
-        return Reply(candidate=candidate, truncated_items=omitted_ids, opened_items=opened_items, tool_use=attempt.tool_use)
+        return Reply(
+            candidate=candidate,
+            truncated_items=omitted_ids,
+            opened_items=opened_items,
+            tool_use=attempt.tool_use,
+            drafts=attempt.drafts,
+            prompt_variants=attempt.prompt_variants,
+        )
 
     def take_step(self, name: str, state: State, context: Context) -> Reply | None:
         """The recorded step, without usage; None if the attempt has none."""

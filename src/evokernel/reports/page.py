@@ -11,7 +11,7 @@ from evokernel.core import paths
 from evokernel.core.config import format_toml
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.reports import delivery, formatting, hypothesis_table, metrics, step_table, tables, tool_table
+from evokernel.reports import delivery, formatting, hypothesis_table, metrics, step_table, tables, tool_table, variant_table
 from evokernel.reports.figures import draw_run_plots
 from evokernel.reports.metrics import TaskResult
 from evokernel.reports.opportunities import opportunity_table
@@ -77,6 +77,7 @@ def other_tables(results: Sequence[TaskResult]) -> list[Table]:
         tables.failure_table(results),
         step_table.steps_table(results),
         hypothesis_table.tested_table(results),
+        variant_table.variants_table(results),
         tool_table.tool_table(results),
     )
     return [table for table in all_tables if table.rows]

@@ -61,12 +61,14 @@ class TemplateSearch:
         hints = self.dialect.hints
         evidence = gather_evidence(visible_state(state, context), context, self.backend, hints)
         model = OptionModel(evidence, hints, collect_context_text(context), context.stage)
-        random = Random(f"{self.seed}/{state.next_id}")
+        random = Random(f"{self.seed}/{state.next_id}{context.draft_suffix}")
         search = DecisionSearch(
             space, model, random, self.temperature, self.prior, lambda decisions: self.write_kernel(space, decisions).tunables
         )
-        earlier_lines = {find_decision_line(a.candidate.code) for a in (state.attempts if context.include_history else ())}
+        earlier = [*(a.candidate for a in (state.attempts if context.include_history else ())), *context.drafts]
+        earlier_lines = {find_decision_line(candidate.code) for candidate in earlier}
         is_first = not any(find_decision_line(a.candidate.code) for a in state.attempts) and not any(e.is_same_task for e in evidence)
+        is_first = is_first and not context.drafts  # the options to try first are drafted once
         partner = find_partner(state, context, self.backend, hints)
         for draw in range(MAX_DRAWS):
             if context.start_point and partner and draw < MAX_CROSSINGS:
