@@ -529,6 +529,15 @@ class ContextItem(Record):
         return ContextRef(id=self.item.id, role=self.role, q=self.q, features=self.features, reasons=self.reasons)
 
 
+class Propensity(Record):
+    """The probability with which a policy chose the items of a context, given the stage and the start point."""
+
+    probability: float = Field(gt=0, le=1)
+    """The probability of this set of items."""
+    draws: int = Field(default=0, ge=0)
+    """Number of repeated draws from which the policy estimated it; 0 if it is exact."""
+
+
 class Hypothesis(Record):
     """What a policy expects of removing one cause of a start point's latency."""
 
@@ -562,6 +571,8 @@ class Context(Record):
     """Ids of earlier attempts on this task that the generator must not see, although it may see others."""
     steps: tuple[Step, ...] = ()
     """Steps that the generator took for this attempt so far; the policy chooses none."""
+    propensity: Propensity | None = None
+    """How probable this choice was; None for a policy that does not draw at random."""
     focus: Hypothesis | None = None
     """The cause of latency to address first, and what the policy expects of that; None if it leaves the choice to the generator."""
     prompt_variants: dict[str, str] = {}
@@ -609,6 +620,8 @@ class Attempt(Record):
     """Memory items that the prompt showed or an agent opened; the policy updates their values."""
     truncated_items: tuple[ContextRef, ...] = ()
     """Memory items that the policy chose but that were not shown: they did not fit into the prompt, or an agent did not open them."""
+    propensity: Propensity | None = None
+    """How probable the policy's choice was (`Context.propensity`), for offline evaluation; None if it is not known."""
     candidate: Candidate
     """The kernel that the generator wrote (y)."""
     outcome: Outcome

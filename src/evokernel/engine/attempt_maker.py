@@ -159,6 +159,7 @@ class AttemptMaker:
             start_point=context.start_point and context.start_point.id,
             shown_items=shown_items,
             truncated_items=truncated_items,
+            propensity=context.propensity if reply.opened_items is None else None,
             candidate=candidate,
             outcome=outcome,
             reward=compute_reward(context.stage, outcome, state.best),  # Eq. 5 and 6

@@ -67,7 +67,7 @@ def estimate_costs(spec: ExperimentSpec, tasks: TasksByGroup, earlier_runs: Iter
     """Estimate the cost of every pack and arm."""
     rates = measure_rates(earlier_runs)
     estimates = []
-    for pack in spec.packs:
+    for pack in (pack for pack in spec.packs if not pack.source):  # a derived pack needs no attempts
         patterns = task_patterns(tasks, pack.groups)
         estimates.append(estimate_part(spec, pack.name, "memory pack", spec.run_config(pack.settings), patterns, rates))
     for arm in spec.arms:

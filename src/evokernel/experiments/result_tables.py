@@ -45,8 +45,25 @@ def build_tables(results: Results) -> list[Table]:
         *memory_tables(results),
         cost_tables.cost_table(results),
         *skipped_tables(results),
+        *plan_tables(results),
         *published_tables(results),
     ]
+
+
+def plan_tables(results: Results) -> list[Table]:
+    """Return what was fixed before the experiment ran."""
+    plan = results.spec.plan
+    if plan is None:
+        return []
+    rows = (
+        ("tuned on", ", ".join(plan.tuned_on)),
+        ("tested on", ", ".join(plan.tested_on)),
+        ("measures, the first one decides", "; ".join(plan.measures)),
+        ("smallest difference worth having", f"{100 * plan.smallest_difference:g} points"),
+        ("operators needed", f"{plan.operators} with {results.spec.seeds} seeds, for a power of {100 * plan.power:g} %"),
+        ("variance from", plan.variance_from or formatting.UNKNOWN),
+    )
+    return [Table("Fixed before the experiment ran", (Column("what"), Column("value")), rows)]
 
 
 def published_tables(results: Results) -> list[Table]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from evokernel.app.factory import make_part
 from evokernel.core.errors import UserError
 from evokernel.core.memory_limits import memory_shortage
 from evokernel.core.run import Run
 from evokernel.experiments import paper_protocol_eval
 from evokernel.experiments.arm_runs import Listener, ResultsByArm, complete_run, learn_pack, make_arm_run, refuse_contamination
+from evokernel.experiments.misleading import write_misleading_pack
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec, PackSpec
 from evokernel.reports.metrics import TaskResult
 from evokernel.suites.lint_checks import lint_task
@@ -82,7 +84,9 @@ def run_experiment(spec: ExperimentSpec, tasks: TasksByGroup, folder: Path, list
     """Run all arms seed by seed, so that all arms have progressed equally if the experiment is stopped."""
     results: ResultsByArm = {arm.name: {} for arm in spec.arms}
     for seed in range(spec.seeds):
-        packs = {pack.name: build_pack(spec, pack, tasks, folder / "packs", seed, listen) for pack in spec.packs}
+        packs: dict[str, Path] = {}
+        for pack in spec.packs:
+            packs[pack.name] = build_pack(spec, pack, tasks, folder / "packs", seed, packs, listen)
         for name, task_results in run_arms(spec, tasks, folder, seed, packs, listen).items():
             results[name][seed] = add_paper_outcomes(spec, task_results, folder / f"{name}-{seed}", listen)
     return results
@@ -112,9 +116,20 @@ def add_paper_outcomes(spec: ExperimentSpec, task_results: list[TaskResult], fol
     return paper_protocol_eval.evaluate_rejected(task_results, folder, listen) if is_needed else task_results
 
 
-def build_pack(spec: ExperimentSpec, pack: PackSpec, tasks: TasksByGroup, folder: Path, seed: int, listen: Listener) -> Path:
-    """Learn a pack with this seed and return its file. Each seed has its own pack, since its content depends on the run."""
+def build_pack(
+    spec: ExperimentSpec, pack: PackSpec, tasks: TasksByGroup, folder: Path, seed: int, packs: Mapping[str, Path], listen: Listener
+) -> Path:
+    """Learn a pack with this seed, or make it from an earlier one, and return its file. Each seed has its own pack."""
+    if pack.source:
+        return derive_pack(spec, pack, folder / f"{pack.name}-{seed}.jsonl", seed, packs[pack.source])
     learner = spec.model_copy(update={"name": f"{spec.name}-pack", "final_eval": None})
     arm = ArmSpec(name=pack.name, settings=pack.settings)
     held_out = [task.id for group in pack.exclude_groups for task in tasks[group]]
     return learn_pack(make_arm_run(learner, arm, task_patterns(tasks, pack.groups), folder, seed), listen, held_out)
+
+
+def derive_pack(spec: ExperimentSpec, pack: PackSpec, file: Path, seed: int, source: Path) -> Path:
+    """Return the file of a pack that is made from an earlier one; an existing file is kept."""
+    if not file.exists():
+        write_misleading_pack(source, file, pack.misleading_share, seed, make_part(spec.run_config(pack.settings), "embedder"))
+    return file

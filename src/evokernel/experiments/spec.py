@@ -26,10 +26,14 @@ class PackSpec(Record):
     """A memory pack that a run on some groups of operators learns."""
 
     name: str
-    groups: tuple[str, ...]
+    groups: tuple[str, ...] = ()
     settings: Table = {}
     exclude_groups: tuple[str, ...] = ()
     """Groups whose items are removed from the pack: those that arms with this pack are evaluated on."""
+    source: str = ""
+    """An earlier pack from which this one is made, instead of by a run of its own."""
+    misleading_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of the attempts in `source` whose outcome is turned around: slow and failed kernels are praised, fast ones called wrong."""
 
 
 class ArmSpec(Record):
@@ -53,6 +57,25 @@ class ArmSpec(Record):
         for part in self.needs.split(".") if self.needs else ():
             value = value.get(part, {}) if isinstance(value, Mapping) else {}
         return bool(self.needs) and not value
+
+
+class ExperimentPlan(Record):
+    """What was fixed before an experiment ran, so that its test is a test."""
+
+    tuned_on: tuple[str, ...]
+    """Groups on which settings may be tuned, and from which memory packs are learned."""
+    tested_on: tuple[str, ...]
+    """Groups of the test, which is run once."""
+    measures: tuple[str, ...]
+    """Measures as reports name them; the first one decides."""
+    smallest_difference: float = Field(gt=0)
+    """The smallest difference of the first measure that is worth having; a share, not points."""
+    power: float = Field(default=0.8, gt=0, lt=1)
+    """Probability of showing a difference of this size at 95 % confidence."""
+    operators: int = Field(ge=2)
+    """Operators that this takes, with the experiment's number of seeds."""
+    variance_from: str = ""
+    """The recorded results from which the variance was taken: file, pair of arms."""
 
 
 class ExperimentSpec(Record):
@@ -80,6 +103,8 @@ class ExperimentSpec(Record):
     """Pairs of arms to compare, paired by operator and seed."""
     paper: Table = {}
     """Published figures: `columns` and `rows`, and a `note`."""
+    plan: ExperimentPlan | None = None
+    """What was fixed before the experiment ran; None for an exploratory experiment."""
 
     @model_validator(mode="after")
     def check_names(self) -> ExperimentSpec:
@@ -100,6 +125,34 @@ class ExperimentSpec(Record):
         for pair in self.compare:
             if unknown := set(pair) - set(names):
                 raise ValueError(f"arm '{min(unknown)}' is not defined; the arms are: {', '.join(names)}")
+        return self
+
+    @model_validator(mode="after")
+    def check_pack_sources(self) -> ExperimentSpec:
+        """Check that every pack is learned on groups, or made from a pack that is defined before it."""
+        for place, pack in enumerate(self.packs):
+            if bool(pack.groups) == bool(pack.source):
+                raise ValueError(f"pack '{pack.name}' needs either groups or a source")
+            if pack.source and pack.source not in {earlier.name for earlier in self.packs[:place]}:
+                raise ValueError(f"pack '{pack.name}' is made from '{pack.source}', which is not defined before it")
+        return self
+
+    @model_validator(mode="after")
+    def check_plan(self) -> ExperimentSpec:
+        """Check that the test of a plan uses operators that nothing was tuned on."""
+        if self.plan is None:
+            return self
+        tuned_on, tested_on = set(self.plan.tuned_on), set(self.plan.tested_on)
+        if unknown := (tuned_on | tested_on) - set(self.groups):
+            raise ValueError(f"group '{min(unknown)}' is not defined; the groups are: {', '.join(self.groups)}")
+        if both := tuned_on & tested_on:
+            raise ValueError(f"group '{min(both)}' is both tuned on and tested on")
+        for arm in self.arms:
+            if outside := set(self.groups_of_arm(arm)) - tested_on:
+                raise ValueError(f"arm '{arm.name}' is evaluated on group '{min(outside)}', which the plan does not test on")
+        for pack in self.packs:
+            if outside := set(pack.groups) - tuned_on:
+                raise ValueError(f"pack '{pack.name}' is learned on group '{min(outside)}', which is not tuned on")
         return self
 
     def groups_of_arm(self, arm: ArmSpec) -> tuple[str, ...]:
@@ -176,7 +229,9 @@ def with_arms(spec: ExperimentSpec, selected_arms: Sequence[ArmSpec]) -> tuple[E
     if not arms:
         raise UserError(f"experiment '{spec.name}' has no arm that can run. Give the missing settings with --set.")
     names = {arm.name for arm in arms}
-    packs = tuple(pack for pack in spec.packs if any(arm.pack == pack.name for arm in arms))
+    used = {arm.pack for arm in arms}
+    used |= {pack.source for pack in spec.packs if pack.name in used}
+    packs = tuple(pack for pack in spec.packs if pack.name in used)
     comparisons = tuple(pair for pair in spec.compare if set(pair) <= names)
     reasons = {
         f"arm {arm.name}": f"{arm.needs} is not set" if arm.is_missing_setting() else "not selected"

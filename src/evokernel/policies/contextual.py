@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from random import Random
+
+import numpy as np
 
 from evokernel.core.memory_ids import is_nothing_id, make_trace_id
 from evokernel.core.protocols import MemoryStore
-from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, Stage
+from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, Propensity, Stage
 from evokernel.core.state import State
 from evokernel.policies import refinement, retrieval
+from evokernel.policies.choice_probability import multiply_probabilities, set_probability
 from evokernel.policies.item_features import Features, ItemDescriber, describe_state
-from evokernel.policies.value_model import ValueModel, load_observations, record_observation, to_vector
+from evokernel.policies.value_model import Draws, ValueModel, load_observations, record_observation
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,9 @@ class SetSelector(retrieval.Selector):
     model: ValueModel = field(kw_only=True)
     width: float = field(kw_only=True)
     """How far draws lie from the mean, in standard deviations; 0 picks by the expected gain."""
+    draws: int = field(kw_only=True)
+    """Repeated draws that estimate the probability of a choice; 0 to record none."""
+    draw_seed: str = field(kw_only=True)
     cause: str = ""
     chosen: dict[str, Features] = field(default_factory=dict)
     """Features of the chosen items when they were chosen, shared by all places of a context."""
@@ -35,24 +43,48 @@ class SetSelector(retrieval.Selector):
     def pick_items(self, pool: Sequence[MemoryItem], n: int) -> list[MemoryItem]:
         """Pick at most n items; fewer, or the choice to show nothing, if the next item is drawn to gain nothing."""
         nothing = [item for item in pool if is_nothing_id(item.id)]
-        picks = self.pick_greedily([item for item in pool if not is_nothing_id(item.id)], n, self.random)
-        for place, item in enumerate(picks):
-            self.chosen[item.id] = self.describe(item, picks[:place])
+        candidates = {item.id: item for item in pool if not is_nothing_id(item.id)}
+        picks: list[MemoryItem] = []
+        while candidates and len(picks) < n:
+            draws = self.model.draw(self.random, self.width, list(candidates))
+            (best,) = self.choose_next(candidates, picks, draws)
+            if not best:
+                break
+            self.chosen[best] = self.describe(candidates[best], picks)
+            picks.append(candidates[best])
+        if self.draws and self.width:
+            self.probabilities.append(self.estimate_probability(candidates, picks, n))
         self.shown.extend(picks)
         return [*picks, *nothing[: n - len(picks)]]
 
-    def pick_greedily(self, candidates: Sequence[MemoryItem], n: int, random: Random) -> list[MemoryItem]:
-        """Return the set that one draw from the posterior prefers, in the order of choice."""
-        weights = self.model.draw(random, self.width, [item.id for item in candidates])
-        picks: list[MemoryItem] = []
-        while len(picks) < min(n, len(candidates)):
-            rest = [item for item in candidates if item not in picks]
-            gains = {item.id: self.model.gain(weights, item.id, to_vector(self.describe(item, picks))) for item in rest}
-            best = max(rest, key=lambda item: gains[item.id])
-            if gains[best.id] <= 0:
-                break
-            picks.append(best)
-        return picks
+    def choose_next(self, candidates: Mapping[str, MemoryItem], picks: Sequence[MemoryItem], draws: Draws) -> list[str]:
+        """Return the id of the next item in each draw, empty if no item is drawn to gain anything."""
+        gains = self.model.gains(draws, [self.describe(item, picks) for item in candidates.values()])
+        ids = list(candidates)
+        gains[:, [ids.index(item.id) for item in picks]] = -np.inf
+        return [ids[best] if gains[row, best] > 0 else "" for row, best in enumerate(gains.argmax(axis=1))]
+
+    def estimate_probability(self, candidates: Mapping[str, MemoryItem], picks: Sequence[MemoryItem], n: int) -> float:
+        """Return how probable this set was. Repeated draws estimate every step, with fixed seeds: equal runs record equal numbers."""
+        random = Random(f"{self.draw_seed}/{len(self.probabilities)}")
+        draws = self.model.draw(random, self.width, list(candidates), self.draws)
+
+        @cache
+        def choose_after(chosen: frozenset[str]) -> Counter[str]:
+            return Counter(self.choose_next(candidates, [item for item in picks if item.id in chosen], draws))
+
+        def step(chosen: frozenset[str], id: str) -> float:
+            options = len(candidates) - len(chosen) + 1  # the empty id stands for the end of the set
+            return (choose_after(chosen)[id] + 1 / options) / (self.draws + 1)
+
+        ids = [item.id for item in picks]
+        end = step(frozenset(ids), "") if len(ids) < min(n, len(candidates)) else 1.0
+        return end * set_probability(ids, step)
+
+    @property
+    def propensity(self) -> Propensity | None:
+        """The estimated probability of all choices so far."""
+        return multiply_probabilities(self.probabilities, self.draws)
 
     def describe(self, item: MemoryItem, picks: Sequence[MemoryItem]) -> dict[str, float]:
         """Return the features of an item that would be shown after these picks and those of earlier places."""
@@ -83,7 +115,8 @@ class ContextualPolicy:
     Model
         `record_visits`: an item's own record counts half after this number of showings. `prior_visits`: as in the policy `value`, for
         the mean rewards that are stored with the items and serve as a feature. `exploration_scale`: width of the draws in standard
-        deviations; 0 always shows what is expected to be best.
+        deviations; 0 always shows what is expected to be best. `propensity_draws`: repeated draws that estimate how probable each choice
+        was, for offline evaluation; 0 records nothing.
     """
 
     def __init__(
@@ -95,16 +128,17 @@ class ContextualPolicy:
         record_visits: float = 8.0,
         prior_visits: float = 20.0,
         exploration_scale: float = 0.5,
+        propensity_draws: int = 128,
         seed: int = 0,
     ) -> None:
-        if min(top_n, api_cards, part_cards, prior_visits, exploration_scale) < 0:
-            raise ValueError("top_n, api_cards, part_cards, prior_visits and exploration_scale cannot be negative")
+        if min(top_n, api_cards, part_cards, prior_visits, exploration_scale, propensity_draws) < 0:
+            raise ValueError("top_n, api_cards, part_cards, prior_visits, exploration_scale and propensity_draws cannot be negative")
         if pool_factor < 1 or record_visits <= 0:
             raise ValueError(f"pool_factor = {pool_factor} must be at least 1, and record_visits = {record_visits} above 0")
         self.top_n, self.pool_size = top_n, max(top_n, round(top_n * pool_factor))
         self.api_cards, self.part_cards = api_cards, part_cards
         self.record_visits, self.prior_visits, self.exploration_scale = record_visits, prior_visits, exploration_scale
-        self.seed = seed
+        self.propensity_draws, self.seed = propensity_draws, seed
 
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Draft until a kernel is feasible, then refine the fastest kernel."""
@@ -129,6 +163,8 @@ class ContextualPolicy:
             describer=describer,
             model=ValueModel(stage, observations, describer.similarities, self.record_visits),
             width=self.exploration_scale,
+            draws=self.propensity_draws,
+            draw_seed=f"{self.seed}/{state.next_id}/propensity",
         )
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:

@@ -77,13 +77,16 @@ class ItemDescriber:
         names = (name for card in cards if {card.family, *card.families} & set(self.families) for name in card.apis)
         self.api_names = tuple(dict.fromkeys(names))[:MAX_API_NAMES]
         self.fixed_features: dict[tuple[str, str], dict[str, float]] = {}
+        self.described: dict[tuple[str, str, frozenset[str]], dict[str, float]] = {}
 
     def describe(self, item: MemoryItem, shown: Sequence[MemoryItem], cause: str = "") -> dict[str, float]:
         """Return the features of an item that would be shown after those already chosen; features that are 0 are left out."""
-        key = (item.id, cause)
+        key, shown_ids = (item.id, cause), frozenset(other.id for other in shown)
         if key not in self.fixed_features:
             self.fixed_features[key] = self.describe_alone(item, cause)
-        return round_features(self.fixed_features[key] | self.describe_overlap(item, shown))
+        if (*key, shown_ids) not in self.described:
+            self.described[*key, shown_ids] = round_features(self.fixed_features[key] | self.describe_overlap(item, shown))
+        return self.described[*key, shown_ids]
 
     def describe_alone(self, item: MemoryItem, cause: str) -> dict[str, float]:
         """Return the features that do not depend on the other items of the context."""

@@ -61,7 +61,7 @@ def refine_context(
         kernels = find_examples(state, memory, start)
         context_items += fill_places(context_items, places, kernels, selector, start, top_n, pool_size)
         context_items += as_reference(select_reference_cards(state, start, context_items, cards, min(part_cards, MAX_PART_CARDS)))
-    return Context(stage=Stage.REFINE, start_point=start, items=tuple(context_items))
+    return Context(stage=Stage.REFINE, start_point=start, items=tuple(context_items), propensity=selector.propensity)
 
 
 def select_reference_cards(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from random import Random
 
 from evokernel.core.memory_ids import make_note_id
 from evokernel.core.op_taxonomy import CONTRACTIONS, list_needed_kinds
 from evokernel.core.protocols import MemoryStore, SearchHit
-from evokernel.core.records import Context, ContextItem, ItemRole, MemoryItem, MemoryKind, Stage, Task
+from evokernel.core.records import Context, ContextItem, ItemRole, MemoryItem, MemoryKind, Propensity, Stage, Task
 from evokernel.core.state import State
+from evokernel.policies.choice_probability import epsilon_greedy_probability, multiply_probabilities
 from evokernel.policies.excerpts import MAX_EXCERPT_LINES, contains_identifier, list_code_names, make_excerpt, make_failure_excerpt
 
 SEARCH_FACTORS = (16, 64, 256)
@@ -52,6 +53,13 @@ class Selector:
     """Addition that only influences the choice; the recorded value of a shown item does not include it."""
     cause_values: Callable[[str], ValueFunction] | None = None
     """Q of each item for one cause of latency; None if values do not depend on causes."""
+    probabilities: list[float] = field(default_factory=list)
+    """The probability of each choice so far, if choices are random; all choices of a context share the list."""
+
+    @property
+    def propensity(self) -> Propensity | None:
+        """The probability of all choices so far; None if they are not random."""
+        return multiply_probabilities(self.probabilities)
 
     def for_cause(self, cause: str) -> Selector:
         """Return the selector for items that are to help with a cause of latency."""
@@ -65,15 +73,18 @@ class Selector:
             item.id: self.success_bonus * bool(item.feasible) - self.similarity_weight * rank / len(ids) for rank, item in enumerate(pool)
         }
         score = {id: prior[id] + q.get(id, 0.0) + bonus.get(id, 0.0) for id in ids}
-        candidates = list(pool)
+
+        def find_best(picks: Collection[MemoryItem]) -> MemoryItem:
+            """The best item after these picks, whatever their order."""
+            candidates = [item for item in pool if item not in picks]
+            return max(candidates, key=lambda item: score[item.id] - self.diversity_penalty * redundancy(item, picks))
+
         picks: list[MemoryItem] = []
-        while candidates and len(picks) < n:
-            if self.epsilon > 0 and self.random.random() < self.epsilon:
-                best = self.random.choice(candidates)
-            else:
-                best = max(candidates, key=lambda item: score[item.id] - self.diversity_penalty * redundancy(item, picks))
-            candidates.remove(best)
-            picks.append(best)
+        while len(picks) < min(n, len(pool)):
+            is_random = self.epsilon > 0 and self.random.random() < self.epsilon
+            picks.append(self.random.choice([item for item in pool if item not in picks]) if is_random else find_best(picks))
+        if self.epsilon > 0:
+            self.probabilities.append(epsilon_greedy_probability(picks, len(pool), find_best, self.epsilon))
         return picks
 
     def to_context_items(self, role: ItemRole, items: Iterable[MemoryItem]) -> list[ContextItem]:
@@ -111,7 +122,8 @@ def draft_context(
     picks = selector.pick_items(pool, top_n)
     cards = select_draft_cards(state, memory, picks, api_cards, part_cards)
     context_items = [entry for item in picks for entry in selector.to_context_items(item.kind, [item])]
-    return Context(stage=Stage.DRAFT, items=(*cards, *shorten_examples(context_items, [entry.item for entry in cards])))
+    items = (*cards, *shorten_examples(context_items, [entry.item for entry in cards]))
+    return Context(stage=Stage.DRAFT, items=items, propensity=selector.propensity)
 
 
 def shorten_examples(entries: Sequence[ContextItem], cards: Sequence[MemoryItem]) -> list[ContextItem]:

@@ -73,7 +73,7 @@ class Strategy(ABC):
         """Build a draft context without earlier attempts on the task, so that the draft can become a different kernel."""
         context = self.memory_policy.build_context(State(task=state.task, round=state.round), memory, None)
         items = tuple(entry for entry in context.items if entry.item.task != state.task.id)
-        return context.model_copy(update={"items": items, "include_history": False})
+        return context.model_copy(update={"items": items, "include_history": False, "propensity": None})
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:
         """Let the memory policy learn; the strategy itself reads the attempts."""

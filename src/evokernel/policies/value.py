@@ -194,7 +194,7 @@ class ValuePolicy:
                 id: q + self.latency_weight * latency_gap(attempts_by_id[id], fastest_first[0]) for id, q in selector.q_values(ids).items()
             }
 
-        picks = replace(selector, q_values=q_values).pick_items(memory.get(list(attempts_by_id)), 1)
+        picks = replace(selector, q_values=q_values, probabilities=[]).pick_items(memory.get(list(attempts_by_id)), 1)
         return attempts_by_id[picks[0].id] if picks else fastest_first[0]
 
     def learn(self, state: State, attempt: Attempt, memory: MemoryStore) -> None:

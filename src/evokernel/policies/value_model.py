@@ -28,6 +28,8 @@ STATE_PRECISION, FEATURE_PRECISION = 4.0, 20.0
 NOISE = 0.7
 """Standard deviation of rewards around their expectation. It is not estimated: equal rewards would make the model certain of what it never
 tried, and a set that always fails would never be replaced."""
+UNCHOSEN_ROLES = ("api", "start", "child", "partner")
+"""Roles of items that no policy chooses by value: reference cards, the start point and its refinements, and a strategy's partner."""
 MAX_RECORDS = 200
 """Items whose own record is estimated: the candidates, then those that were shown most often."""
 MIN_SCALE, MAX_REWARD = 0.1, 3.0
@@ -57,16 +59,11 @@ class Observation(NamedTuple):
     reward: float
 
 
-class Weights(NamedTuple):
-    """One draw from the posterior: the weights of all features, and the records of the candidates."""
+class Draws(NamedTuple):
+    """Draws from the posterior, one per row: the weights of all features, and the records of some items."""
 
-    features: np.ndarray
-    records: Mapping[str, float]
-
-
-def to_vector(features: Features) -> np.ndarray:
-    """Return the features of an item as a vector in the order of ALL_FEATURES."""
-    return np.array([features.get(name, 0.0) for name in ALL_FEATURES])
+    weights: np.ndarray
+    records: np.ndarray
 
 
 @lru_cache(maxsize=65536)
@@ -79,7 +76,7 @@ def parse_scope(scope: str) -> tuple[Features, tuple[str, ...]]:
 def record_observation(memory: MemoryStore, attempt: Attempt, state_features: Features) -> None:
     """Store an attempt as one row of the ledger, if its context was described. The features are those of the moment of choice."""
     refs = {ref.id: ref for ref in attempt.shown_items if ref.features}
-    if not refs and any(ref.role not in ("api", "start", "child", "partner", "nothing") for ref in attempt.shown_items):
+    if not refs and any(ref.role not in (*UNCHOSEN_ROLES, "nothing") for ref in attempt.shown_items):
         return  # another policy chose the items: their features are unknown
     sums = Counter(dict(state_features))
     for ref in refs.values():
@@ -121,18 +118,22 @@ class ValueModel:
         self.spread = np.linalg.inv(np.linalg.cholesky(precision)).T
         self.mean = np.linalg.solve(precision, target)
 
-    def draw(self, random: Random, width: float, items: Sequence[str]) -> Weights:
-        """Return one draw from the posterior, `width` times as far from the mean; items that no observation has shown get a record too."""
-        normal = np.array([random.gauss(0, width * NOISE) for _ in self.columns])
-        weights = self.mean + self.spread @ normal
-        new_records = {item: random.gauss(0, width * NOISE) / sqrt(self.record_visits) for item in items}
-        records = {item: float(weights[self.columns[name]]) for item in items if (name := f"item {item}") in self.columns}
-        return Weights(weights[: len(ALL_FEATURES)], new_records | records)
+    def draw(self, random: Random, width: float, items: Sequence[str], count: int = 1) -> Draws:
+        """Return draws from the posterior, `width` times as far from the mean; items that no observation has shown get a record too."""
+        generator = np.random.default_rng(random.getrandbits(64))
+        weights = self.mean + width * NOISE * generator.standard_normal((count, len(self.columns))) @ self.spread.T
+        records = width * NOISE / sqrt(self.record_visits) * generator.standard_normal((count, len(items)))
+        for place, item in enumerate(items):
+            if (column := self.columns.get(f"item {item}")) is not None:
+                records[:, place] = weights[:, column]
+        return Draws(weights[:, : len(ALL_FEATURES)], records)
 
-    def gain(self, weights: Weights, item: str, features: np.ndarray) -> float:
-        """Return what showing an item gains with these weights, in normalised reward; `features` come from `to_vector`."""
+    def gains(self, draws: Draws, features: Sequence[Features]) -> np.ndarray:
+        """Return what showing each item gains in each draw, in normalised reward; `features` are in the order of the drawn items."""
+        vectors = np.array([[one.get(name, 0.0) for name in ALL_FEATURES] for one in features]).reshape(-1, len(ALL_FEATURES))
         limit = MAX_GAIN / self.scale
-        return min(max(weights.records[item] + float(features @ weights.features), -limit), limit)
+        gains: np.ndarray = np.clip(draws.records + draws.weights @ vectors.T, -limit, limit)
+        return gains
 
     def explain(self, item: str, features: Features) -> dict[str, float]:
         """Return the expected gain of showing an item, by feature, in raw reward."""
@@ -141,6 +142,11 @@ class ValueModel:
         parts[OWN_RECORD] = 0.0 if column is None else float(self.mean[column])
         factor = self.scale * min(1.0, MAX_GAIN / max(MAX_GAIN, self.scale * abs(sum(parts.values()))))
         return {name: rounded for name, part in parts.items() if (rounded := round(part * factor, 4))}
+
+    def predict(self, features: Features) -> float:
+        """Return the expected raw reward of an attempt from its features alone, between -1 and 1."""
+        reward = self.scale * sum(float(self.mean[self.columns[name]]) * value for name, value in features.items() if name in self.columns)
+        return min(max(reward, -1.0), 1.0)
 
     def weight(self, name: str) -> float:
         """Return the expected weight of a feature, in raw reward."""
