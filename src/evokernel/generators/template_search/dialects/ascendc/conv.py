@@ -17,6 +17,8 @@ CHANNEL_ROWS = {(True, True): "(o * M + r)", (True, False): "(o / groups)", (Fal
 """The row of an operand, by whether it changes with the image and with the channel."""
 FEW_CHANNELS = 8
 """Output channels per group below which the vector unit computes the product."""
+MOST_TERMS = 65535
+"""Products per output that the cube's copies of weights can address: a row stride has 16 bits."""
 NARROW = 128
 """Width of an image below which gathering shifted lines is faster than copying them: short copies cost mostly their start."""
 FEW_WEIGHTS = 4096
@@ -41,7 +43,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         StageArgument("groups", groups),
     )
     product = describe_product(pattern, CHANNEL_ROWS, (True, True), sizes, 0 if is_point else SHIFT_BYTES + 4 * FEW_WEIGHTS)
-    is_narrow = max(out_channels.values) < FEW_CHANNELS
+    is_narrow = max(out_channels.values) < FEW_CHANNELS or max(weights.values) > max(out_channels.values) * MOST_TERMS
     is_direct = is_narrow and not is_point and not is_transposed and max(weights.values) <= FEW_WEIGHTS
     gathers = is_transposed or not is_number(strides[-1], 1) or max(x.shape[-1].values) < NARROW
     tensors = (StageArgument("right" if is_point else "x", x), StageArgument("left" if not is_transposed else "weights", w))
