@@ -257,8 +257,8 @@ class CandidateProcess:
                 wait_s = max(wait_s, MIN_WAIT_S)
 
     def charge_time(self, cpu_start: float | None, wall_s: float) -> float:
-        """Return how much of the time limit a command has used: wall time; in simulation the CPU time of the process, because a busy machine
-        must not fail a slow simulation."""
+        """Return how much of the time limit a command has used: wall time; in simulation CPU time, because a busy machine must not fail
+        a slow simulation."""
         cpu_s = self.read_cpu_s() if self.is_simulated else None
         return charge_time(wall_s, None if cpu_s is None or cpu_start is None else cpu_s - cpu_start)
 
