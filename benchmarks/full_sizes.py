@@ -152,7 +152,7 @@ def measure_task(file: TaskFile, worker: Worker, limit_s: float) -> dict[str, An
     config, deadline_s = worker.config, time.monotonic() + limit_s
     row: dict[str, Any] = {"backend": worker.backend, "task": file.id, "is_feasible": False, "reason": "no kernel"}
     try:
-        (task,) = factory.load_sized_tasks(config, file.id)
+        task = next(task for task in factory.load_sized_tasks(config, file.id) if task.id == file.id)
         for variant in VARIANTS[worker.backend]:
             candidate = write_kernel(task, worker.backend, variant)
             first = worker.measure(task, candidate, config.seed, deadline_s)

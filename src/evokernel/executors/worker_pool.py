@@ -25,7 +25,7 @@ from evokernel.core.protocols import GateListener
 from evokernel.core.records import GateResult, Job, Outcome
 
 log = logging.getLogger(__name__)
-REPLY_GRACE_S = 120  # a worker limits every step to the job's time-out; without a reply for this much longer, it hangs
+REPLY_GRACE_S = 120  # a worker limits every step to the time-out, in simulation to four times as long by the clock; later it hangs
 MAX_REPLY_BYTES = 16_000_000
 LOCAL_COMMAND = (sys.executable, "-P", "-m", "evokernel.executors.worker")  # -P: a file in the working folder hides no library
 MAX_QUOTED_CHARS = 120
@@ -66,7 +66,7 @@ class WorkerProcess:
             self.close()
             self.process = self.start()
         process = self.process
-        timeout_s = self.timeout_s or 4 * job.timeout_s + REPLY_GRACE_S
+        timeout_s = self.timeout_s or 8 * job.timeout_s + REPLY_GRACE_S
         try:
             on_line = partial(report_gate, job, on_gate) if on_gate and job.reports_gates else None
             reply = exchange_messages(process, job.model_dump_json().encode() + b"\n", timeout_s, self.is_persistent, on_line)

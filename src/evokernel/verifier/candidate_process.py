@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.backend import Backend, CallShape, DeviceAccess
+from evokernel.core.cpu_time import charge_time, find_cpu_clock, read_clock
 from evokernel.core.devices import DEVICE_VARIABLE
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Job, Settings
@@ -34,8 +35,8 @@ from evokernel.verifier.zygote import ForkedProcess, Zygote
 START_TIMEOUT_S, EXIT_TIMEOUT_S, DISK_POLL_S = 60.0, 5.0, 0.05
 MAX_REPLY_BYTES, MAX_LOCATE_BYTES = 16 << 10, 1 << 20
 RUNTIME_THREADS = 8
-MAX_SLOWDOWN, MIN_WAIT_S = 4.0, 0.05
-"""In simulation the time limit counts CPU seconds; a process that gets or uses fewer is charged the wall time divided by the slowdown."""
+MIN_WAIT_S = 0.05
+"""The least time until the time limit is looked at again."""
 INHERITED_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", DEVICE_VARIABLE)
 QUERY_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 CHANNEL_MISUSE = f"the kernel wrote into the verifier's reply channel: {WRITE_RULE}"
@@ -218,12 +219,7 @@ class CandidateProcess:
 
     def read_cpu_s(self) -> float | None:
         """Return the CPU time charged to the process so far, or None if the system does not report it."""
-        if self.cpu_clock is None:
-            return None
-        try:
-            return time.clock_gettime(self.cpu_clock)
-        except OSError:
-            return None
+        return read_clock(self.cpu_clock)
 
     def send_command(self, name: str, payload: str) -> CommandTiming:
         """Send one command and wait for its reply within the time that the job has left."""
@@ -261,12 +257,10 @@ class CandidateProcess:
                 wait_s = max(wait_s, MIN_WAIT_S)
 
     def charge_time(self, cpu_start: float | None, wall_s: float) -> float:
-        """Return how much of the time limit a command has used: wall time; in simulation the process's CPU time, if that is less, because
-        a busy machine must not fail a slow simulation. A process that waits is charged a share of the wall time, so that it ends."""
-        cpu_s = self.read_cpu_s() if self.is_simulated and cpu_start is not None else None
-        if cpu_s is None or cpu_start is None:
-            return wall_s
-        return min(wall_s, max(cpu_s - cpu_start, wall_s / MAX_SLOWDOWN))
+        """Return how much of the time limit a command has used: wall time; in simulation CPU time, because a busy machine must not fail
+        a slow simulation."""
+        cpu_s = self.read_cpu_s() if self.is_simulated else None
+        return charge_time(wall_s, None if cpu_s is None or cpu_start is None else cpu_s - cpu_start)
 
     def parse_reply(self, line: bytes, nonce: str) -> tuple[float, float, str]:
         """Return the times and the text in a reply to this command, or raise the failure it reports. Any other text was written by the
@@ -419,15 +413,3 @@ def disable_address_randomization() -> None:
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         libc.personality(libc.personality(QUERY_PERSONALITY) | ADDR_NO_RANDOMIZE)  # a container may refuse; addresses then stay random
-
-
-def find_cpu_clock(pid: int) -> int | None:
-    """Return the id of the CPU clock of a process (Linux: ~pid in the upper bits, 2 for scheduled time), or None if there is none."""
-    if sys.platform != "linux":
-        return None
-    clock = (~pid << 3) | 2
-    try:
-        time.clock_gettime(clock)
-    except OSError:
-        return None
-    return clock

@@ -8,7 +8,7 @@ from test_schedule import estimate_dump  # noqa: F401
 from test_schedule_parts import V5E, program
 
 from evokernel.backends.pallas.schedule import simulate
-from evokernel.backends.pallas.schedule.simulate import execute_program, translate_program
+from evokernel.backends.pallas.schedule.simulate import OUT_OF_TIME, Execution, execute_program, extrapolate_copy, translate_program
 from evokernel.backends.pallas.schedule.steady_loop import IterationLimit, LinearWord, NotSteadyError
 
 READ = "%1 = dma.hbm_to_vmem /*hbm=*/0, /*size_in_granules=*/{size}, /*vmem=*/0, /*dst_syncflagno=*/{flag}"
@@ -142,3 +142,16 @@ def test_linear_words_equal_numbers_up_to_the_limit():
                 assert now == apply(value + k * step), (value, step, k, [OPERATIONS.index(one) for one, _ in chain])
                 checked += k > 0
     assert checked > 3000
+
+
+def test_copy_that_takes_too_long_continues_at_its_rate():
+    other = "waits without a matching transfer: 1"
+    half = Execution(1000.0, 400.0, 2048, 1024, 0, 10, [1, 5], 0.0, 0, (OUT_OF_TIME, f"control flow is {simulate.DECIDED_BY_DATA}", other))
+    whole = extrapolate_copy(half, 4096)
+    assert (whole.cycles, whole.wait_cycles, whole.bytes_read, whole.bytes_written, whole.transfers) == (4000.0, 1600.0, 8192, 4096, 40)
+    assert whole.bundle_counts == [4, 20]
+    assert whole.doubts == (other,)
+    assert whole.remarks == ("extrapolated from 0.25 of its bytes",)
+    assert extrapolate_copy(half._replace(bytes_written=0), 4096).doubts == half.doubts, "nothing to extrapolate from"
+    ended = half._replace(doubts=(other,))
+    assert extrapolate_copy(ended, 4096) is ended

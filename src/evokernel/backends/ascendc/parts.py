@@ -58,6 +58,8 @@ class LaunchParts:
         """Whether the call starts with tensors of zeros. The simulator fills them where the dry call before says that parts write."""
         self.moved_bytes: dict[int, float] = {}
         """Memory that single parts touch."""
+        self.located: dict[tuple[int, ...], list[Ranges]] = {}
+        """What parts write, for each output; it does not depend on data if dry executions are valid."""
         self.never_written: list[Ranges] = [()] * len(arguments.outputs)
         """Of each output that starts as zeros: elements that no block writes. They belong to the last part."""
 
@@ -67,8 +69,10 @@ class LaunchParts:
         if not self.part_count:
             self.survey()
         groups = self.groups_at(positions)
-        self.locate_groups(groups)
-        written = [self.written_ranges(output) for output in self.arguments.outputs]
+        if groups not in self.located or not self.is_dry_valid:
+            self.locate_groups(groups)
+            self.located[groups] = [self.written_ranges(output) for output in self.arguments.outputs]
+        written = self.located[groups]
         has_last = self.part_count - 1 in groups
         return tuple(merge_ranges(ranges, rest if has_last else ()) for ranges, rest in zip(written, self.never_written))
 

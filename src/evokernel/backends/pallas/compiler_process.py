@@ -20,13 +20,14 @@ from typing import BinaryIO
 
 from evokernel.backends.pallas import emulator, libtpu
 from evokernel.core import paths
+from evokernel.core.cpu_time import charge_time, find_cpu_clock, read_clock
 from evokernel.core.errors import InfraError
 from evokernel.sandbox import exec_compiler, profiles
 
 SOURCE = Path(__file__).parent / "compiler_process.c"
 BUILD_FLAGS = ("-std=c11", "-O1", "-ldl", "-lpthread")
 TARGET = "x86_64-linux-gnu.2.31"
-START_TIMEOUT_S, BUILD_TIMEOUT_S = 180.0, 300.0
+START_TIMEOUT_S, BUILD_TIMEOUT_S, MIN_WAIT_S = 180.0, 300.0, 0.05
 PREFIX = "evokernel-tpu-"
 LIMITS = {"RLIMIT_FSIZE": 1 << 30, "RLIMIT_NOFILE": 1024}
 MIN_REQUESTS_TO_PUBLISH = 3
@@ -120,26 +121,26 @@ class CompilerProcess:
 
     def read_answer(self, timeout_s: float) -> str | None:
         """Reads one answer: None for `ready` and `done`, the message for `error`."""
-        deadline = time.monotonic() + timeout_s
+        limit = AnswerLimit(self.process.pid, timeout_s)
         while b"\n" not in self.buffer:
-            self.read_available(deadline)
+            self.read_available(limit)
         line, self.buffer = self.buffer.split(b"\n", 1)
         keyword, *numbers = line.decode().split()
         if keyword != "error":
             return None
         code, length = map(int, numbers)
         while len(self.buffer) < length:
-            self.read_available(deadline)
+            self.read_available(limit)
         text, self.buffer = self.buffer[:length].decode(errors="replace"), self.buffer[length:]
         status = STATUS_NAMES[code] if code < len(STATUS_NAMES) else f"status {code}"
         return f"{status}: {text}" if status else text
 
-    def read_available(self, deadline: float) -> None:
-        """Appends the available output to the buffer; waits until the deadline if there is none."""
+    def read_available(self, limit: AnswerLimit) -> None:
+        """Appends the available output to the buffer; waits within the limit if there is none."""
         assert self.process.stdout is not None
-        remaining_s = deadline - time.monotonic()
-        if remaining_s <= 0 or not select.select([self.process.stdout], [], [], remaining_s)[0]:
-            raise TimeoutError("no answer within the time limit")
+        while not select.select([self.process.stdout], [], [], max(MIN_WAIT_S, limit.remaining_s()))[0]:
+            if limit.remaining_s() <= 0:
+                raise TimeoutError("no answer within the time limit")
         data = os.read(self.process.stdout.fileno(), 1 << 16)
         if not data:
             raise ProcessDied(self.describe_exit())
@@ -185,6 +186,20 @@ class CompilerProcess:
         for stream in (self.process.stdin, self.process.stdout, self.lock):
             if stream:
                 stream.close()
+
+
+class AnswerLimit:
+    """The time that the compiler may take for an answer, in CPU seconds of its process."""
+
+    def __init__(self, pid: int, timeout_s: float) -> None:
+        self.clock, self.timeout_s, self.start_s = find_cpu_clock(pid), timeout_s, time.monotonic()
+        self.start_cpu_s = read_clock(self.clock)
+
+    def remaining_s(self) -> float:
+        """Seconds that are left."""
+        cpu_s = read_clock(self.clock)
+        used_s = None if cpu_s is None or self.start_cpu_s is None else cpu_s - self.start_cpu_s
+        return max(0.0, self.timeout_s - charge_time(time.monotonic() - self.start_s, used_s))
 
 
 class TranslationCache:

@@ -11,7 +11,7 @@ from pathlib import Path
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.schedule import hlo
 from evokernel.backends.pallas.schedule.bundles import ScheduleError, read_dump, read_program
-from evokernel.backends.pallas.schedule.simulate import Execution, PreparedProgram, execute_program, translate_program
+from evokernel.backends.pallas.schedule.simulate import Execution, PreparedProgram, execute_program, extrapolate_copy, translate_program
 from evokernel.backends.pallas.schedule.unit_usage import UsageTally, tally_usage
 
 OPERATION_FILE = re.compile(r"(\d+)-(.+)-\d+-(final_bundles|final_hlo-static-per-bundle-utilization)\.txt$")
@@ -20,6 +20,8 @@ FREE_OPCODES = {"parameter", "constant", "bitcast", "tuple", "get-tuple-element"
 FREE_TARGETS = {"AllocateBuffer", "ConcatBitcast", "NopReturnToken"}
 MAX_OPERATIONS = 20_000
 MAX_NESTING = 16
+COPY_LIMIT_S = 5.0
+"""CPU seconds after which the simulation of one of XLA's copies is extrapolated."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,7 @@ class ModuleWalk:
                 self.prepared_programs[name] = translate_program(
                     read_program(name, self.dump.schedules[name], self.dump.usages.get(name)), self.chip
                 )
-            execution = execute_program(self.prepared_programs[name], self.chip, self.deadline, background)
+            execution = self.execute_operation(step, name, background)
             if background:
                 self.arrived_bytes = self.requested_bytes - execution.background_bytes_left
             else:
@@ -260,6 +262,13 @@ class ModuleWalk:
         for doubt in execution.doubts:
             self.add_doubt(f"{step.name}: {doubt}")
         self.remarks |= dict.fromkeys(f"{step.name}: {remark}" for remark in execution.remarks)
+
+    def execute_operation(self, step: hlo.Instruction, name: str, background: float) -> Execution:
+        """Executes a program once; copies of XLA that take long are extrapolated."""
+        if step.opcode != "copy":
+            return execute_program(self.prepared_programs[name], self.chip, self.deadline, background)
+        deadline = min(self.deadline, time.thread_time() + COPY_LIMIT_S)
+        return extrapolate_copy(execute_program(self.prepared_programs[name], self.chip, deadline, background), step.bytes)
 
     def count_program(self, name: str, step: hlo.Instruction, execution: Execution) -> None:
         """Remembers that a program ran, for replays."""

@@ -20,6 +20,7 @@ MIN_PAUSE, MAX_PAUSE = 32, 4096
 GUESSES = (0, 1 << 30, WORD_MASK - (1 << 30))
 """Values that replace unknown words: zero, a large number, a negative number."""
 DECIDED_BY_DATA = "decided by data"
+OUT_OF_TIME = "the simulation exceeded its time limit"
 
 
 class PreparedProgram(NamedTuple):
@@ -73,6 +74,25 @@ def execute_program(prepared: PreparedProgram, chip: Chip, deadline: float, back
     if depends_on_data(results):
         results += [execute_once(prepared, chip, deadline, background, guess) for guess in GUESSES[1:]]
     return max(results, key=lambda result: result.cycles)
+
+
+def extrapolate_copy(execution: Execution, result_bytes: float) -> Execution:
+    """The execution of one of XLA's copies that ended at the time limit, continued at the same rate until its result is written. XLA's
+    copies do not depend on data."""
+    if OUT_OF_TIME not in execution.doubts or not 0 < execution.bytes_written < result_bytes:
+        return execution
+    factor = result_bytes / execution.bytes_written
+    return execution._replace(
+        cycles=execution.cycles * factor,
+        wait_cycles=execution.wait_cycles * factor,
+        bytes_read=round(execution.bytes_read * factor),
+        bytes_written=round(result_bytes),
+        bytes_local=round(execution.bytes_local * factor),
+        transfers=round(execution.transfers * factor),
+        bundle_counts=[round(count * factor) for count in execution.bundle_counts],
+        doubts=tuple(doubt for doubt in execution.doubts if doubt != OUT_OF_TIME and DECIDED_BY_DATA not in doubt),
+        remarks=(*execution.remarks, f"extrapolated from {1 / factor:.2g} of its bytes"),
+    )
 
 
 def execute_on_all_cores(prepared: PreparedProgram, chip: Chip, deadline: float, background: float) -> list[Execution]:
@@ -169,4 +189,4 @@ def run_blocks(prepared: PreparedProgram, machine: Machine, deadline: float) -> 
                 return runner.hits, "a branch leads to a region that is missing in the dump" if is_missing else ""
     except TooManyTransfers:
         return runner.hits, "the program has too many transfers in flight"
-    return runner.hits, "the simulation exceeded its time limit"
+    return runner.hits, OUT_OF_TIME

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress, pairwise
 from typing import NamedTuple
 
 from evokernel.backends.pallas.chips import Chip
@@ -106,61 +106,84 @@ def find_regions(prepared: PreparedProgram, slots: Sequence[Sequence[Slot]], cou
     return regions
 
 
+class RegionWork:
+    """The operations of a region in the form from which bounds are computed many times."""
+
+    def __init__(self, region: Region, latencies: Mapping[str, int], chip: Chip) -> None:
+        self.slots = [slot for _, slot in region.slots]
+        self.units = [slot.unit for slot in self.slots]
+        self.queues = [find_queue(slot.name, chip) for slot in self.slots]
+        self.unit_counts, self.queue_counts = Counter(self.units), Counter(self.queues)
+        producers: dict[str, int] = {}
+        self.chain: list[tuple[tuple[int, ...], int]] = []
+        """For each operation: the operations whose results it uses, and its latency."""
+        for at, slot in enumerate(self.slots):
+            self.chain.append((tuple(producers[one] for one in slot.operands if one in producers), latencies.get(slot.name, 1)))
+            if slot.result:
+                producers[slot.result] = at
+
+    def busiest_cycles(self, free: Sequence[bool], capacity: Mapping[str, int]) -> float:
+        """The cycles for which the busiest unit works."""
+        units, queues = Counter(self.unit_counts), Counter(self.queue_counts)
+        units.subtract(compress(self.units, free))
+        queues.subtract(compress(self.queues, free))
+        cycles: Counter[str] = Counter()
+        for (queue, each), count in queues.items():
+            cycles[queue] += each * count
+        cycles[SHARED] //= MXUS
+        return max(*(units[unit] / slots for unit, slots in capacity.items()), *cycles.values())
+
+    def chain_cycles(self, free: Sequence[bool]) -> float:
+        """The length of the longest chain of dependent operations; a free operation passes its operands on at once."""
+        ends: list[int] = []
+        longest = 0
+        for (producers, latency), is_free in zip(self.chain, free):
+            start = 0
+            for producer in producers:
+                if ends[producer] > start:
+                    start = ends[producer]
+            if is_free:
+                ends.append(start)
+                continue
+            ends.append(start + latency)
+            if start >= longest:
+                longest = start + 1
+        return longest
+
+
+def find_queue(name: str, chip: Chip) -> tuple[str, int]:
+    """The queue of the unit that an operation occupies, and for how many cycles; zero cycles if it occupies none."""
+    if name.startswith("vmatmul"):
+        return unit_name(name, SHARED), matmul_cycles(name, chip)
+    return (unit_name(name, "xlu0"), chip.xlu) if LANES.match(name) else (SHARED, 0)
+
+
 class RegionBounds:
     """Lower bounds of the regions of one program, with all operations or without some of them."""
 
     def __init__(self, program: Program, regions: Sequence[Region], chip: Chip) -> None:
-        self.regions, self.chip = regions, chip
+        self.regions, latencies = regions, observe_latencies(regions)
         table = dict(zip(program.usage.units, program.usage.capacity)) if program.usage else {}
         self.capacity = {unit: max(1, table.get(name, DEFAULT_CAPACITY[unit])) for unit, name in CAPACITY_NAMES.items()}
-        self.latencies = observe_latencies(regions)
-        self.full = [self.bound_region(region, lambda slot: False) for region in regions]
+        self.works = [RegionWork(region, latencies, chip) for region in regions]
+        self.longest_chains = [work.chain_cycles([False] * len(work.slots)) for work in self.works]
+        self.full = [self.bound_region(at, [False] * len(work.slots)) for at, work in enumerate(self.works)]
 
-    def bound_region(self, region: Region, is_free: Callable[[Slot], bool], chains: bool = True) -> float:
-        """The cycles that the region takes at least, without the free operations; without `chains`, as if no operation waited."""
-        slots = [slot for _, slot in region.slots if not is_free(slot)]
-        bound = self.busiest_cycles(slots)
-        return max(bound, self.chain_cycles(region, is_free)) if chains else bound
-
-    def busiest_cycles(self, slots: Sequence[Slot]) -> float:
-        """The cycles for which the busiest unit works."""
-        counts = Counter(slot.unit for slot in slots)
-        bound = max((counts[unit] / capacity for unit, capacity in self.capacity.items()), default=0.0)
-        queues: Counter[str] = Counter()
-        for slot in slots:
-            if slot.name.startswith("vmatmul"):
-                queues[unit_name(slot.name, SHARED)] += matmul_cycles(slot.name, self.chip)
-            elif LANES.match(slot.name):
-                queues[unit_name(slot.name, "xlu0")] += self.chip.xlu
-        queues[SHARED] //= MXUS
-        return max(bound, *queues.values())
-
-    def chain_cycles(self, region: Region, is_free: Callable[[Slot], bool]) -> float:
-        """The length of the longest chain of dependent operations; a free operation passes its operands on at once."""
-        ready: dict[str, float] = {}
-        longest = 0.0
-        latencies = self.latencies
-        for _, slot in region.slots:
-            start = 0.0
-            for operand in slot.operands:
-                available = ready.get(operand, 0.0)
-                if available > start:
-                    start = available
-            if is_free(slot):
-                end = start
-            else:
-                end = start + latencies.get(slot.name, 1)
-                longest = max(longest, start + 1)
-            if slot.result:
-                ready[slot.result] = end
-        return longest
+    def bound_region(self, at: int, free: Sequence[bool], chains: bool = True) -> float:
+        """The cycles that a region takes at least, without the free operations; without `chains`, as if no operation waited."""
+        work = self.works[at]
+        bound = work.busiest_cycles(free, self.capacity)
+        if not chains or bound >= self.longest_chains[at]:  # free operations make no chain longer
+            return bound
+        return max(bound, work.chain_cycles(free) if any(free) else self.longest_chains[at])
 
     def factors(self, bundles: int, is_free: Callable[[Slot], bool], chains: bool = True) -> list[float]:
         """The factor of every bundle's time without the free operations; 1 where nothing changes."""
         factors = [1.0] * bundles
-        for region, full in zip(self.regions, self.full):
-            if full and (not chains or any(is_free(slot) for _, slot in region.slots)):
-                factor = min(1.0, self.bound_region(region, is_free, chains) / full)
+        for at, (region, full) in enumerate(zip(self.regions, self.full)):
+            free = [is_free(slot) for slot in self.works[at].slots]
+            if full and (not chains or any(free)):
+                factor = min(1.0, self.bound_region(at, free, chains) / full)
                 factors[region.begin : region.end] = [factor] * (region.end - region.begin)
         return factors
 

@@ -109,7 +109,12 @@ def fit_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> 
     if columns != "all":
         cols = min(cols, int(columns))
     row_bytes = ceil(cols / SUBLANES) * SUBLANES * FLOAT_BYTES if choice.get("turn") == "yes" else padded_bytes(cols)
-    return largest_option(options, count_rows(rows, row_bytes))
+    return largest_option([o for o in options if int(o) % SUBLANES == 0], count_rows(rows, row_bytes))
+
+
+def fit_reduction_out(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """A column of results if a block of rows whose results are in lanes would be too large."""
+    return "column" if padded_bytes(row_sizes(pattern)[1]) * LANES > VMEM_BYTES / STEPS else ""
 
 
 def fit_nest_rows(pattern: KernelPattern, options: Sequence[str]) -> str:
@@ -381,7 +386,7 @@ RULES = {
     **{(family, "rows"): fit_rows for family in ("map", "row", "reduce", "argreduce", "crossentropy")},
     ("scan", "algorithm"): fit_scan_algorithm, ("scan", "rows"): fit_scan_rows, ("scan", "chunk"): fit_scan_chunk,
     ("map", "cols"): fit_map_cols,
-    ("reduce", "algorithm"): fit_reduction, ("row", "algorithm"): fit_reduction,
+    ("reduce", "algorithm"): fit_reduction, ("reduce", "out"): fit_reduction_out, ("row", "algorithm"): fit_reduction,
     ("reduce", "view"): fit_view, ("row", "view"): fit_view, ("reduce", "lanes"): fit_nest_lanes, ("row", "lanes"): fit_nest_lanes,
     ("reduce", "chunk"): fit_chunk, ("row", "chunk"): fit_chunk,
     ("matmul", "left"): fit_left, ("matmul", "right"): fit_right, ("matmul", "rows"): fit_product_rows,
