@@ -1,4 +1,4 @@
-"""`evokernel bench`: judges the solutions of published benchmarks."""
+"""`evokernel bench`: evaluates the solutions of published benchmarks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evokernel.core.labels import format_count
 if TYPE_CHECKING:
     from evokernel.app.kernelbench.evaluation import Settings
     from evokernel.app.kernelbench.results import SolutionResult
-    from evokernel.app.kernelbench.runner import Judged, Runner
+    from evokernel.app.kernelbench.runner import Evaluated, Runner
     from evokernel.app.kernelbench.solution_files import MappedSolution, UnmappedSolution
 
 QUIET_S = 2.0
@@ -26,7 +26,7 @@ FOLDER = click.Path(path_type=Path)
 
 @click.group(epilog=TERMS_EPILOG)
 def command() -> None:
-    """Judge the solutions of published benchmarks.
+    """Evaluate the solutions of published benchmarks.
 
     \b
     Example:
@@ -38,10 +38,10 @@ def command() -> None:
 @click.option("--solutions", required=True, type=FOLDER, metavar="FOLDER", help="Folder with .py files that define ModelNew.")
 @click.option("--problems", type=FOLDER, metavar="FOLDER", help="Checkout of KernelBench. [the suites level1, level2 and level3]")
 @click.option("--index", "index_file", type=FOLDER, metavar="FILE", help='JSON object from file names to problems: {"a.py": "level1/23"}.')
-@click.option("--allow-torch", is_flag=True, help="Also judge solutions in which PyTorch computes; the report names the operators.")
+@click.option("--allow-torch", is_flag=True, help="Also evaluate solutions in which PyTorch computes; the report names the operators.")
 @click.option("--allow-weak-sandbox", is_flag=True, help="Run KernelBench's criterion even if the GPU needs a sandbox without some layers.")
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of solutions to judge at a time.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Judge only the first N solutions.")
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Number of solutions to evaluate at a time.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Evaluate only the first N solutions.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds for each criterion.")
 @click.option(
     "--out", type=FOLDER, default=DEFAULT_OUT, show_default=True, metavar="FOLDER", help="Results and report; resumed if it has some."
@@ -61,14 +61,14 @@ def kernelbench(
     json_file: Path | None,
     sets: tuple[str, ...],
 ) -> int:
-    """Judge KernelBench solutions by the strict protocol and by KernelBench's own criterion, side by side.
+    """Evaluate KernelBench solutions by the strict protocol and by KernelBench's own criterion, side by side.
 
     \b
     Examples:
       evokernel bench kernelbench --solutions runs/mine --problems KernelBench --workers 4
       evokernel bench kernelbench --solutions runs/mine --problems KernelBench --allow-torch --json results.json
 
-    Exit codes: 0 every solution was judged, 1 some were not run or have no problem, 2 error to fix, 3 infrastructure failure.
+    Exit codes: 0 every solution was evaluated, 1 some were not run or have no problem, 2 error to fix, 3 infrastructure failure.
     """
     from evokernel.app.kernelbench.report import results_record, write_report
     from evokernel.app.kernelbench.runner import ResultStore, Runner
@@ -81,7 +81,7 @@ def kernelbench(
         print_text(f"no problem for {one.name}: {one.fix}", err=True)
     for note in notes:
         print_text(f"note: {note}", err=True)
-    results = judge_all(runner, mapped)
+    results = evaluate_all(runner, mapped)
     out.mkdir(parents=True, exist_ok=True)
     (out / "report.md").write_text(write_report(results, unmapped, notes, runner.versions), encoding="utf-8")
     text = json.dumps(results_record(results, unmapped, notes, runner.versions), indent=1, allow_nan=False)
@@ -134,28 +134,28 @@ def collect_solutions(
     return mapped[:limit], unmapped
 
 
-def judge_all(runner: Runner, mapped: list[MappedSolution]) -> list[SolutionResult]:
-    """Judge all solutions; print a line for each, and one whenever nothing was printed for two seconds."""
+def evaluate_all(runner: Runner, mapped: list[MappedSolution]) -> list[SolutionResult]:
+    """Evaluate all solutions; print a line for each, and one whenever nothing was printed for two seconds."""
     results: dict[str, SolutionResult] = {}
     with Heartbeat(lambda: f"  … {runner.describe_activity() or 'starting'}", quiet_s=QUIET_S) as heartbeat:
-        for judged in runner.run(mapped):
-            results[judged.result.solution] = judged.result
-            print_text(format_progress(judged, len(results), len(mapped)), err=True)
+        for evaluated in runner.run(mapped):
+            results[evaluated.result.solution] = evaluated.result
+            print_text(format_progress(evaluated, len(results), len(mapped)), err=True)
             heartbeat.touch()
     return [results[one.solution.name] for one in mapped]
 
 
-def format_progress(judged: Judged, finished: int, total: int) -> str:
+def format_progress(evaluated: Evaluated, finished: int, total: int) -> str:
     """`[3/12] name: strict failed (check: mismatch), KernelBench passed 1.30×, 12 s`."""
     from evokernel.reports.formatting import format_ratio
 
-    result = judged.result
+    result = evaluated.result
     strict, criterion = result.strict, result.criterion
     reason = (
         f" ({strict.gate}: {strict.reason})" if strict.verdict == "failed" else f" {format_ratio(strict.speedup)}" * bool(strict.speedup)
     )
     speed = f" {format_ratio(criterion.speedup)}" if criterion.speedup else ""
-    took = "from an earlier run" if judged.is_reused else f"{result.seconds:.0f} s"
+    took = "from an earlier run" if evaluated.is_reused else f"{result.seconds:.0f} s"
     head = f"[{finished:>{len(str(total))}}/{total}] {result.solution}"
     return f"{head}: strict {strict.verdict}{reason}, KernelBench {criterion.verdict}{speed}, {took}"
 

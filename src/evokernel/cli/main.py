@@ -30,7 +30,7 @@ COMMANDS = {
     "selftest": "Test the verifier with shipped cheating and honest candidates.",
     "experiment": "Run the paper's experiments, or your own, on any backend and generator.",
     "offline": "Estimate from recorded runs what reward other policies would have earned.",
-    "bench": "Judge the solutions of published benchmarks, such as KernelBench.",
+    "bench": "Evaluate the solutions of published benchmarks, such as KernelBench.",
     "trajectories": "Export runs as training data: prompts, replies, outcomes and rewards.",
     "bundle": "Pack a run for a machine without a network, and import its results.",
     "memory": "Inspect a memory bank, move its content, or revoke parts of it.",

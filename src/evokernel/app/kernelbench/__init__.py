@@ -1,1 +1,1 @@
-"""KernelBench solutions (`ModelNew`): each is judged by the strict protocol and by KernelBench's own criterion, side by side."""
+"""KernelBench solutions (`ModelNew`): each is evaluated by the strict protocol and by KernelBench's own criterion, side by side."""

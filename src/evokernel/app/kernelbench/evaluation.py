@@ -1,4 +1,4 @@
-"""Judges one solution twice: by the strict protocol in the verifier's own processes, and by KernelBench's criterion in a sandbox."""
+"""Evaluates one solution twice: by the strict protocol in the verifier's own processes, and by KernelBench's criterion in a sandbox."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFUSED_OPERATORS = ("forbidden", "no_code")
 
 @dataclass(frozen=True)
 class Settings:
-    """How solutions are judged."""
+    """How solutions are evaluated."""
 
     config: RunConfig
     sandbox: SolutionSandbox
@@ -85,8 +85,10 @@ class Progress:
         self.step, self.started_at = step, time.monotonic()
 
 
-def judge_solution(solution: Solution, task: Task, key: str, settings: Settings, executor: Executor, progress: Progress) -> SolutionResult:
-    """Judge one solution by both criteria."""
+def evaluate_solution(
+    solution: Solution, task: Task, key: str, settings: Settings, executor: Executor, progress: Progress
+) -> SolutionResult:
+    """Evaluate one solution by both criteria."""
     started_at = time.monotonic()
     progress.enter("KernelBench's criterion")
     criterion, operators = apply_criterion(solution, task, settings)

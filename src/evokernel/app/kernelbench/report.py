@@ -81,7 +81,7 @@ def disagreement(title: str, results: Sequence[SolutionResult]) -> list[str]:
 
 
 def undecided_row(result: SolutionResult) -> list[str]:
-    """Why a solution was not judged by one criterion or both."""
+    """Why a solution was not evaluated by one criterion or both."""
     cells = [first_line(one.detail, 140) if one.verdict == "not run" else one.verdict for one in (result.strict, result.criterion)]
     return [result.solution, *cells]
 

@@ -1,4 +1,4 @@
-"""Judges all solutions of a folder in parallel. Finished results are kept in files, so that a second run judges only what is missing."""
+"""Evaluates all solutions of a folder in parallel. Results are kept in files, so that a second run evaluates only the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 import evokernel
 from evokernel.app.factory import make_part
-from evokernel.app.kernelbench.evaluation import BACKENDS, Progress, Settings, is_refused_for_torch, judge_solution
+from evokernel.app.kernelbench.evaluation import BACKENDS, Progress, Settings, evaluate_solution, is_refused_for_torch
 from evokernel.app.kernelbench.results import CriterionResult, SolutionResult, StrictResult
 from evokernel.app.kernelbench.solution_client import end_active
 from evokernel.app.kernelbench.solution_files import MappedSolution
@@ -37,7 +37,7 @@ KILLED = "crash: signal SIGKILL"
 VERSIONED_PACKAGES = ("torch", "triton", "numpy")
 
 
-class Judged(NamedTuple):
+class Evaluated(NamedTuple):
     """A result, and whether it was there from an earlier run."""
 
     result: SolutionResult
@@ -67,7 +67,7 @@ class ResultStore:
 
 
 class Runner:
-    """Judges solutions with `workers` at a time; `progress` says what each is doing."""
+    """Evaluates solutions with `workers` at a time; `progress` says what each is doing."""
 
     def __init__(self, settings: Settings, store: ResultStore, workers: int) -> None:
         self.settings, self.store, self.workers = settings, store, workers
@@ -77,7 +77,7 @@ class Runner:
         """Whether the run was interrupted: what then fails says nothing about a solution."""
         self.versions = collect_versions(settings)
 
-    def run(self, mapped: Sequence[MappedSolution]) -> Iterator[Judged]:
+    def run(self, mapped: Sequence[MappedSolution]) -> Iterator[Evaluated]:
         """Yield results as they are finished: those of earlier runs first."""
         missing: list[tuple[MappedSolution, Task | UserError, str]] = []
         for one in mapped:
@@ -85,7 +85,7 @@ class Runner:
                 task = self.load_task(one)
             key = self.make_key(one, task)
             if result := self.load_result(one, task, key):
-                yield Judged(result.model_copy(update={"solution": one.solution.name}), True)
+                yield Evaluated(result.model_copy(update={"solution": one.solution.name}), True)
             else:
                 missing.append((one, task, key))
         if not missing:
@@ -93,9 +93,9 @@ class Runner:
         executor: Executor = make_part(self.settings.config, "executor")
         pool = ThreadPoolExecutor(self.workers)
         try:
-            futures: list[Future[SolutionResult]] = [pool.submit(self.judge, *one, executor) for one in missing]
+            futures: list[Future[SolutionResult]] = [pool.submit(self.evaluate, *one, executor) for one in missing]
             for future in as_completed(futures):
-                yield Judged(future.result(), False)
+                yield Evaluated(future.result(), False)
         finally:
             self.is_closed = True
             pool.shutdown(wait=False, cancel_futures=True)
@@ -117,13 +117,13 @@ class Runner:
         except UserError as error:
             return error
 
-    def judge(self, one: MappedSolution, task: Task | UserError, key: str, executor: Executor) -> SolutionResult:
-        """Judge one solution and keep its result; a failure of the machine is reported and not kept."""
+    def evaluate(self, one: MappedSolution, task: Task | UserError, key: str, executor: Executor) -> SolutionResult:
+        """Evaluate one solution and keep its result; a failure of the machine is reported and not kept."""
         if isinstance(task, UserError):
             return not_run(one, key, str(task))
         with self.show_progress(one.solution.name, "starting") as progress:
             try:
-                result = judge_solution(one.solution, task, key, self.settings, executor, progress)
+                result = evaluate_solution(one.solution, task, key, self.settings, executor, progress)
             except InfraError as error:
                 return not_run(one, key, f"this machine failed: {error}")
         if not self.is_closed and not result.criterion.detail.startswith(KILLED):
@@ -143,13 +143,13 @@ class Runner:
                 del self.progress[name]
 
     def make_key(self, one: MappedSolution, task: Task | UserError, settings: Settings | None = None) -> str:
-        """Hash of everything that decides a result: solution, problem, settings, versions and the code that judges."""
+        """Hash of everything that decides a result: solution, problem, settings, versions and the code that evaluates."""
         problem = str(task) if isinstance(task, UserError) else task.model_dump_json()
         parts = [one.solution.content_hash, problem, (settings or self.settings).describe(), self.versions]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
     def describe_activity(self) -> str:
-        """What is being judged: `strict protocol level_1_problem_23 12 s, …`."""
+        """What is being evaluated: `strict protocol level_1_problem_23 12 s, …`."""
         with self.guard:
             active = sorted(self.progress.values(), key=lambda one: one.started_at)
         now = time.monotonic()
@@ -157,7 +157,7 @@ class Runner:
 
 
 def not_run(one: MappedSolution, key: str, reason: str) -> SolutionResult:
-    """The result of a solution that could not be judged."""
+    """The result of a solution that could not be evaluated."""
     return SolutionResult(
         solution=one.solution.name,
         problem=one.problem.id,
@@ -170,7 +170,7 @@ def not_run(one: MappedSolution, key: str, reason: str) -> SolutionResult:
 
 
 def collect_versions(settings: Settings) -> Mapping[str, str]:
-    """Versions of everything that judges: this package and its code, PyTorch, Triton, compilers, the device and its driver."""
+    """Versions of everything that evaluates: this package and its code, PyTorch, Triton, compilers, the device and its driver."""
     versions = {"evokernel": evokernel.__version__, "code": hash_own_code()}
     versions |= {name: version for name, version in package_versions().items() if name in VERSIONED_PACKAGES}
     for name in BACKENDS.values():
