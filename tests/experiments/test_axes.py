@@ -132,10 +132,10 @@ def test_p_values_are_corrected_for_the_number_of_pairs(results):
     assert different.adjusted_p == pytest.approx(3 * different.p)
     assert (equal.p, equal.is_significant) == (1.0, False)
     assert summarize_axis("strategy", list(effects.values())) == (
-        "2 of 3 pairs of the axis strategy can be told apart by the mean speed-up of the search: "
-        "one is 1.41× slower than two, one is 1.41× slower than three. 1 pair cannot be told apart: two and three."
+        "2 of 3 pairs of the axis strategy can be distinguished by the mean speed-up of the search: "
+        "one is 1.41× slower than two, one is 1.41× slower than three. 1 pair cannot be distinguished: two and three."
     )
-    assert summarize_axis("strategy", [equal]).endswith("can be told apart by the mean speed-up of the search: two and three.")
+    assert summarize_axis("strategy", [equal]).endswith("can be distinguished by the mean speed-up of the search: two and three.")
     assert summarize_axis("strategy", [equal] * 7).endswith(" (7 pairs, see the table).")
 
 

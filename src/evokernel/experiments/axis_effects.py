@@ -31,7 +31,7 @@ class Effect(NamedTuple):
 
     @property
     def is_significant(self) -> bool:
-        """Whether the two values can be told apart."""
+        """Whether the two values can be distinguished."""
         return self.adjusted_p is not None and self.adjusted_p < SIGNIFICANCE
 
 
@@ -135,5 +135,5 @@ def mean_value(grid: Grid) -> float:
 
 
 def split_effects(effects: Sequence[Effect]) -> tuple[list[Effect], list[Effect]]:
-    """Return the pairs that can be told apart, and the others."""
+    """Return the pairs that can be distinguished, and the others."""
     return [one for one in effects if one.is_significant], [one for one in effects if not one.is_significant]

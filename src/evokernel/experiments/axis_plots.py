@@ -16,7 +16,7 @@ STYLES = ((plots.GREY, "o"), (plots.ORANGE, "s"), (plots.BLUE, "D"), (plots.INK,
 OTHER_ARMS = "other arms"
 NOTE = (
     "Right of the line: faster than the mean of all arms on the same operators. Bars: 95 % confidence intervals, paired by operator and "
-    "seed. An arm whose bar crosses the line cannot be told apart from the mean."
+    "seed. An arm whose bar crosses the line cannot be distinguished from the mean."
 )
 
 

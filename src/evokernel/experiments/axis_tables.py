@@ -91,7 +91,7 @@ def format_p(p: float | None) -> str:
 
 
 def summarize_axes(results: Results) -> list[str]:
-    """Return a sentence per group and axis on the values that can be told apart, and on those that cannot."""
+    """Return a sentence per group and axis on the values that can be distinguished, and on those that cannot."""
     return [
         f"{name}: {summarize_axis(axis, comparison.effects(axis, comparison.area))}"
         for name, comparison in results.searches.items()
@@ -100,16 +100,16 @@ def summarize_axes(results: Results) -> list[str]:
 
 
 def summarize_axis(axis: str, effects: list[Effect]) -> str:
-    """`1 of 3 pairs of the axis memory can be told apart by the mean speed-up of the search: value is 1.20× faster than none. ...`"""
+    """`1 of 3 pairs of the axis memory can be distinguished by the mean speed-up of the search: value is 1.20× faster than none. ...`"""
     different, equal = split_effects(effects)
     if not effects:
         return f"the axis {axis} has no two values to compare."
     if not different:
-        return f"no two values of the axis {axis} can be told apart by the mean speed-up of the search{name_pairs(equal)}."
+        return f"no two values of the axis {axis} can be distinguished by the mean speed-up of the search{name_pairs(equal)}."
     facts = ", ".join(f"{one.one} is {describe_ratio(one.interval.exp().mean)} than {one.other}" for one in different)
-    others = f" {format_count(len(equal), 'pair')} cannot be told apart{name_pairs(equal)}." if equal else ""
+    others = f" {format_count(len(equal), 'pair')} cannot be distinguished{name_pairs(equal)}." if equal else ""
     of_pairs = f"{len(different)} of {format_count(len(effects), 'pair')} of the axis {axis}"
-    return f"{of_pairs} can be told apart by the mean speed-up of the search: {facts}.{others}"
+    return f"{of_pairs} can be distinguished by the mean speed-up of the search: {facts}.{others}"
 
 
 def name_pairs(effects: list[Effect]) -> str:
