@@ -55,7 +55,7 @@ def read_differences(folder: Path, arm: str, other: str) -> Grid:
 def estimate_variance(differences: Grid) -> VarianceParts:
     """Estimate the parts by the analysis of variance of a grid of operators and seeds; rows with gaps are left out, parts are at least 0.
 
-    Raises ValueError if fewer than two operators or seeds remain: then the parts cannot be told apart.
+    Raises ValueError if fewer than two operators or seeds remain: then the parts cannot be separated.
     """
     grid = differences[np.isfinite(differences).all(axis=1)]
     operators, seeds = grid.shape
