@@ -6,6 +6,7 @@ import importlib
 import re
 import shlex
 from pathlib import Path
+from random import Random
 
 import click
 import pytest
@@ -19,6 +20,7 @@ from evokernel.core.records import (
     Context,
     ContextItem,
     ContextRef,
+    GateResult,
     MemoryItem,
     Outcome,
     Signature,
@@ -115,9 +117,8 @@ def test_navigation_of_the_site_names_every_page() -> None:
     assert {page for page in pages if f": {page}\n" not in navigation} == set(), "name the page under nav in mkdocs.yml"
 
 
-def python_block(page: str) -> str:
-    (block,) = [code for language, code in FENCES.findall((ROOT / "docs" / page).read_text()) if language == "python"]
-    return block
+def python_block(page: str, number: int = 0) -> str:
+    return [code for language, code in FENCES.findall((ROOT / "docs" / page).read_text()) if language == "python"][number]
 
 
 def make_task() -> Task:
@@ -155,6 +156,17 @@ def test_policy_of_the_guide_works() -> None:
     attempt = make_attempt("").model_copy(update={"shown_items": (ContextRef(id="i", role="trace"),)})
     policy.learn(State(task=make_task()), attempt, memory)
     assert memory.rewards == {"i": 1.0}
+
+
+def test_strategy_of_the_guide_works() -> None:
+    space: dict[str, object] = {}
+    exec(python_block("add-a-policy.md", 1), space)
+    strategy = space["plugin"](memory="none")  # type: ignore[operator]
+    outcome = Outcome(gates=(GateResult(gate="build", passed=True),), samples_us=(10.0,))
+    attempts = tuple(make_attempt(f"// {n}").model_copy(update={"id": f"t/t/{n}", "outcome": outcome}) for n in range(5))
+    state = State(task=make_task(), attempts=attempts)
+    starts = [strategy.choose_start_point(state, Random(seed)) for seed in range(20)]
+    assert {start.id for start in starts} == {"t/t/0", "t/t/1", "t/t/2"}
 
 
 def test_generator_of_the_guide_works() -> None:

@@ -3,29 +3,27 @@
 import shutil
 
 import pytest
-from engine_parts import make_attempt, make_task
+from engine_parts import list_policies, make_attempt, make_task, open_seeded_bank
 
-from evokernel.core.plugins import accepts_setting, make_plugin, plugin_names
+from evokernel.core.plugins import accepts_setting, make_plugin
 from evokernel.core.records import Context, Stage
 from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
-from evokernel.memory.seed_cards import load_seed_cards
 
-POLICIES = plugin_names("policy")
 STEPS = 6
 
 
-@pytest.fixture(params=POLICIES)
+@pytest.fixture(params=list_policies(), ids=lambda settings: "-".join(settings.values()))
 def policy(request):
-    settings = {key: value for key, value in (("seed", 7), ("budget", STEPS)) if accepts_setting("policy", request.param, key)}
-    return lambda: make_plugin("policy", request.param, **settings)
+    name, memory = request.param["policy"], request.param.get("memory")
+    known_settings = {"seed": 7, "budget": STEPS, "memory": memory}
+    settings = {key: value for key, value in known_settings.items() if accepts_setting("policy", name, key)}
+    return lambda: make_plugin("policy", name, **settings)
 
 
 def open_bank(path, run="r"):
-    bank = Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run=run)
-    bank.add(load_seed_cards("cpp"))
-    return bank
+    return open_seeded_bank(path, run)
 
 
 def run_policy(policy, bank, recorded=()):

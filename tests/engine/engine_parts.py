@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import InfraError
-from evokernel.core.plugins import make_plugin
+from evokernel.core.plugins import accepts_setting, make_plugin, plugin_names
 from evokernel.core.records import (
     Attempt,
     Candidate,
@@ -29,6 +31,33 @@ from evokernel.engine.loop import Engine
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.seed_cards import load_seed_cards
+from evokernel.policies.strategy import MEMORY_POLICIES
+
+
+@cache
+def make_seeded_bank() -> bytes:
+    """Return the database of a memory bank that contains the cards of the backend `cpp`; embedding them takes time."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "bank.db"
+        with Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run="seed") as bank:
+            bank.add(load_seed_cards("cpp"))
+        return path.read_bytes()
+
+
+def open_seeded_bank(path: Path, run: str) -> Bank:
+    """Open a memory bank; a new one contains the cards of the backend `cpp`."""
+    if not path.exists():
+        path.write_bytes(make_seeded_bank())
+    return Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run=run)
+
+
+def list_policies() -> list[dict[str, str]]:
+    """Return every policy by its name; a strategy once with each memory policy, as the setting `memory`."""
+    policies = []
+    for name in plugin_names("policy"):
+        memories = MEMORY_POLICIES if accepts_setting("policy", name, "memory") else [None]
+        policies += [{"policy": name} | ({"memory": memory} if memory else {}) for memory in memories]
+    return policies
 
 
 def make_task(name: str, family: str = "activation") -> Task:
@@ -125,13 +154,12 @@ def make_engine(
     policy: str = "value",
     concurrency: int = 4,
     executor=None,
-    memory: Path | None = None,
     stop_when: str = "budget",
     min_novelty: float = 0.0,
     generator=None,
     **settings,
 ) -> Engine:
-    """Return an engine for a new or existing run in `folder`."""
+    """Return an engine for a new or existing run in `folder`; further settings are those of the policy."""
     parts = {"backend": {"name": "cpp"}, "policy": {"name": policy}}
     config = RunConfig(id="run", budget=budget, stop_when=stop_when, min_novelty=min_novelty, concurrency=concurrency, **parts)
     tasks = tasks or [make_task(name) for name in ("relu", "gelu", "tanh", "sum", "max")]
@@ -139,14 +167,12 @@ def make_engine(
     if run.config.budget != budget:
         run.save_config(run.config.model_copy(update={"budget": budget}))
     run.lock()
-    bank = Bank.open(memory or folder / "memory.db", make_plugin("embedder", "hash"), backend="cpp", run="run")
-    bank.add(load_seed_cards("cpp"))
     policy_plugin = make_plugin("policy", policy, **settings)
     return Engine(
         run=run,
         generator=generator or EchoGenerator(),
         policy=policy_plugin,
-        memory=bank,
+        memory=open_seeded_bank(folder / "memory.db", run="run"),
         executor=executor or ArithmeticExecutor(),
         distill=distill,
         clock=lambda: 0.0,

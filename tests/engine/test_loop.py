@@ -6,8 +6,10 @@ import pytest
 from engine_parts import ArithmeticExecutor, EchoGenerator, make_engine, make_task
 
 from evokernel.core.errors import InfraError, StopRun, UserError
-from evokernel.core.records import Candidate, Stage
+from evokernel.core.plugins import plugin_names
+from evokernel.core.records import Candidate, Stage, Usage
 from evokernel.core.run import Run
+from evokernel.generators.replay import Replay
 
 
 def read_journal(folder):
@@ -17,6 +19,10 @@ def read_journal(folder):
 def values(e):
     ids = sorted({ref.id for attempts in e.history.values() for a in attempts for ref in a.shown_items})
     return {stage: e.memory.values(ids, stage) for stage in Stage}
+
+
+def without_cost(attempt):
+    return attempt.model_copy(update={"usage": Usage(), "candidate": attempt.candidate.model_copy(update={"usage": Usage()})})
 
 
 def test_drafts_until_feasible_then_refines(tmp_path):
@@ -31,12 +37,34 @@ def test_drafts_until_feasible_then_refines(tmp_path):
     assert any(a.stage is Stage.REFINE for a in attempts)
 
 
-@pytest.mark.parametrize("policy", ["value", "similarity", "refine", "passk"])
+@pytest.mark.parametrize("policy", plugin_names("policy"))
 def test_journal_is_independent_of_concurrency(tmp_path, policy):
+    tasks = [make_task(name) for name in ("relu", "gelu", "tanh")]
     for name, concurrency in (("one", 1), ("many", 8)):
-        list(make_engine(tmp_path / name, policy=policy, concurrency=concurrency, budget=4).make_attempts())
+        attempts = list(make_engine(tmp_path / name, tasks=tasks, concurrency=concurrency, budget=6, policy=policy).make_attempts())
+        assert Counter(attempt.task for attempt in attempts) == {task.id: 6 for task in tasks}, "the budget is kept"
     # concurrency is a setting of the run, not of its read_journal
     assert read_journal(tmp_path / "one") == read_journal(tmp_path / "many")
+
+
+@pytest.mark.parametrize("policy", plugin_names("policy"))
+def test_resumed_and_replayed_runs_equal_the_straight_run(tmp_path, policy):
+    parts = {"tasks": [make_task("relu"), make_task("gelu")], "budget": 7, "policy": policy}
+    straight = make_engine(tmp_path / "straight", **parts)
+    list(straight.make_attempts())
+    iterator = (stopped := make_engine(tmp_path / "stopped", **parts)).make_attempts()
+    for _ in range(9):  # in the middle of a round
+        next(iterator)
+    iterator.close()
+    stopped.close()
+    resumed = make_engine(tmp_path / "stopped", **parts)
+    assert len(list(resumed.make_attempts())) == 14
+    assert len(resumed.generator.calls) + len(stopped.generator.calls) == 14, "a resumed run repeats no call"
+    assert read_journal(tmp_path / "stopped") == read_journal(tmp_path / "straight")
+    assert values(resumed) == values(straight)
+    replayed = make_engine(tmp_path / "replayed", generator=Replay("cpp", str(tmp_path / "straight")), **parts)
+    assert [without_cost(a) for a in replayed.make_attempts()] == [without_cost(a) for a in straight.run.attempts()]
+    assert values(replayed) == values(straight)
 
 
 def test_resumed_run_equals_straight_run_at_every_point(tmp_path):

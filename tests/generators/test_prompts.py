@@ -20,7 +20,16 @@ from prompt_cases import (
 
 from evokernel.core.records import Candidate, Context, ContextItem, GateResult, Stage, Usage
 from evokernel.core.state import State
-from evokernel.generators.prompting import PromptBuilder, clean_text, entry_symbol, estimate_item_tokens, estimate_tokens, fit_items
+from evokernel.generators.prompting import (
+    PROMPTS_FOLDER,
+    PromptBuilder,
+    clean_text,
+    entry_symbol,
+    estimate_item_tokens,
+    estimate_tokens,
+    fit_items,
+)
+from evokernel.llm.render import render_prompt
 
 
 @pytest.fixture
@@ -50,6 +59,10 @@ def test_refine_with_a_second_kernel_equals_golden_file(prompts):
     text = prompts.build_text(REFINING, only)
     assert "It is a kernel for toy/gelu, which has a part in common with this task: correct" in text
     assert "## From memory" not in text, "the second kernel has a section of its own"
+    limits = {"calls": 9, "verifications": 3, "seconds": 60}
+    tools = render_prompt(PROMPTS_FOLDER / "tools.md", file="kernel.cpp", suggestions=[partner, *ITEMS], memory=True, **limits)
+    assert "- `r2:toy/scaled_relu/1` (trace, to combine with the start point): " in tools
+    assert tools.count("to combine with") == 1
 
 
 def test_hidden_attempts_are_not_shown(prompts):

@@ -70,7 +70,7 @@ VARIANTS = {
         "torch.randn(1, 3, 5, A, 14), torch.randn(18, 3, 3, 3, 2)", {"part": "32"}),
     "transposed convolution": (
         "x, w, b", "F.conv_transpose2d(x, w, b, stride=2, padding=1)",
-        "torch.randn(2, 20, A, 13), torch.randn(20, 9, 3, 3), torch.randn(9)", {}),
+        "torch.randn(1, 6, A, 7), torch.randn(6, 9, 3, 3), torch.randn(9)", {}),
     "few channels with stride two": (
         "x, w", "F.conv2d(x, w, stride=2, padding=1, groups=3)", "torch.randn(2, 6, A, 23), torch.randn(6, 2, 3, 5)", {}),
     "channels apart": ("x, w", "F.conv1d(x, w, padding=1, groups=6)", "torch.randn(2, 6, B), torch.randn(6, 1, 3)", {}),

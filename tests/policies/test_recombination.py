@@ -16,6 +16,7 @@ from evokernel.policies.hill_climb import HillClimb
 from evokernel.policies.islands import Islands
 from evokernel.policies.map_elites import MapElites
 from evokernel.policies.recombination import find_part_kernels, pick_partner
+from evokernel.policies.value_model import load_observations
 
 FAST, DIFFERENT = make_kernel(0), make_kernel(1, 30.0, "compute", "acc = _mm256_fmadd_ps(a, b, acc) + c * d;")
 
@@ -82,6 +83,14 @@ def test_value_of_the_partner_learns_from_the_attempt(bank):
     assert bank.values([partner.item.id], Stage.REFINE)[partner.item.id].q > 0
     trace = distill(state.task, child, state.attempts)[0]
     assert partner.item.id in trace.shown_items
+
+
+def test_contextual_memory_learns_from_an_attempt_with_a_partner(bank):
+    state = make_state(FAST, DIFFERENT)
+    shown = (ContextRef(id=FAST.memory_id, role="start"), ContextRef(id=DIFFERENT.memory_id, role="partner"))
+    child = make_kernel(2, 5.0, start=0).model_copy(update={"shown_items": shown, "reward": 0.6})
+    MapElites(memory="contextual").learn(state, child, bank)
+    assert len(load_observations(bank, "cpp", Stage.REFINE)) == 1, "the strategy chose the partner, so no features are missing"
 
 
 def test_other_strategies_name_no_partner(bank):

@@ -17,6 +17,8 @@ CHANNEL_ROWS = {(True, True): "(o * M + r)", (True, False): "(o / groups)", (Fal
 """The row of an operand, by whether it changes with the image and with the channel."""
 FEW_CHANNELS = 8
 """Output channels per group below which the vector unit computes the product."""
+NARROW = 128
+"""Width of an image below which gathering shifted lines is faster than copying them: short copies cost mostly their start."""
 FEW_WEIGHTS = 4096
 """Weights per group that are in local memory if the vector unit adds up shifted lines."""
 
@@ -41,6 +43,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     product = describe_product(pattern, CHANNEL_ROWS, (True, True), sizes, 0 if is_point else SHIFT_BYTES + 4 * FEW_WEIGHTS)
     is_narrow = max(out_channels.values) < FEW_CHANNELS
     is_direct = is_narrow and not is_point and not is_transposed and max(weights.values) <= FEW_WEIGHTS
+    gathers = is_transposed or not is_number(strides[-1], 1) or max(x.shape[-1].values) < NARROW
     tensors = (StageArgument("right" if is_point else "x", x), StageArgument("left" if not is_transposed else "weights", w))
     window = (
         StageArgument("images", x.shape[0]),
@@ -56,7 +59,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     scratch |= {"left": multiply_nums(w.shape)} if is_transposed else {}
     variables = {
         **product.variables, "is_point": is_point, "is_transposed": is_transposed, "scratch": scratch, "left_batch": "o % groups",
-        "is_windowed": not is_point, "gathers": is_transposed or not is_number(strides[-1], 1), "shift_bytes": SHIFT_BYTES,
+        "is_windowed": not is_point, "gathers": gathers, "shift_bytes": SHIFT_BYTES,
         "is_direct": is_direct, "padded": is_transposed or not all(is_number(n, 0) for n in paddings),
     }  # fmt: skip
     traits = {"few channels" if is_narrow else "channels", "direct" if is_direct else "columns"}
