@@ -7,7 +7,7 @@ import sample_run
 
 from evokernel.core.records import Candidate
 from evokernel.experiments.intervals import holm_adjust
-from evokernel.experiments.search_measures import attempt_seconds, best_log_speedups, kernel_distance, share_budget, verification_s
+from evokernel.experiments.search_measures import attempt_seconds, kernel_distance, share_budget, verification_s
 from evokernel.reports.metrics import group_by_task
 
 TASK = sample_run.make_task("relu")
@@ -31,9 +31,18 @@ def make_result(*outcomes, codes=None, task=TASK):
     return group_by_task([task], attempts)[0]
 
 
-def test_best_speedup_never_falls_and_is_none_before_the_first_correct_kernel():
+def test_best_speedup_never_falls_and_is_the_floor_before_the_first_correct_kernel():
     result = make_result(FAILED, passed(0.5), passed(0.25), passed(2.0))
-    assert best_log_speedups(result) == [None, *(pytest.approx(log(value)) for value in (0.5, 0.5, 2.0))]
+    budget = share_budget([{0: [result]}], attempts=4)
+    assert budget.best_log_speedups(result, -9.0) == [-9.0, *(pytest.approx(log(value)) for value in (0.5, 0.5, 2.0))]
+
+
+def test_kernel_whose_baseline_was_not_timed_is_compared_with_that_of_other_verifications():
+    without = make_result(passed(2.0).model_copy(update={"baseline_us": {}}))
+    budget = share_budget([{0: [without]}, {0: [make_result(passed(0.5))]}], attempts=1)
+    assert budget.mean_over_attempts(without) == pytest.approx(log(2.0))
+    alone = share_budget([{0: [without]}], attempts=1)
+    assert alone.mean_over_attempts(without) is None, "nobody timed the baseline"
 
 
 def test_area_is_the_mean_over_attempts_with_the_slowest_kernel_before_the_first_correct_one():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -28,20 +28,23 @@ def draw_axis_plots(results: Results, folder: Path) -> Iterator[plots.Plot | Non
         title = f"Mean speed-up of the search, relative to the mean of all arms: {name}"
         file = "arms" if number == 0 else f"arms-{name}"
         height = 1.2 + 0.24 * len(intervals)
-        yield plots.save_plot(folder, file, title, NOTE, 6.4, height, arms_drawer(intervals, label_arms(comparison, colours), colours))
+        yield plots.save_plot(folder, file, title, NOTE, 6.4, height, arms_drawer(intervals, label_arms(comparison, colours)))
 
 
 def label_arms(comparison: SearchComparison, axis: str) -> dict[str, str]:
-    """Return each arm's value on the axis that colours show; arms that are not made from axes have a label of their own."""
-    return {arm: levels.get(axis, OTHER_ARMS) for arm, levels in comparison.levels.items()}
+    """Return each arm's value on the axis that colours show, such as `memory: none`, in the order of the axis; other arms last."""
+    order = {value: number for number, value in enumerate(comparison.axis_values(axis))}
+    values = {arm: levels.get(axis, "") for arm, levels in comparison.levels.items()}
+    arms = sorted(values, key=lambda arm: order.get(values[arm], len(order)))
+    return {arm: f"{axis}: {values[arm]}" if values[arm] else OTHER_ARMS for arm in arms}
 
 
-def arms_drawer(intervals: Mapping[str, Interval], labels: Mapping[str, str], axis: str) -> plots.Draw:
+def arms_drawer(intervals: Mapping[str, Interval], labels: Mapping[str, str]) -> plots.Draw:
     """Return a function that draws a row for each arm, the best at the top."""
 
     def draw(figure: Any, axes: Any) -> bool:
         handles: dict[str, Any] = {}
-        names: Sequence[str] = list(dict.fromkeys(labels[arm] for arm in labels))
+        names = list(dict.fromkeys(labels.values()))
         for row, (arm, interval) in enumerate(reversed(list(intervals.items()))):
             colour, mark = STYLES[names.index(labels[arm]) % len(STYLES)]
             low, mean, high = exp(interval.low), exp(interval.mean), exp(interval.high)
@@ -61,9 +64,8 @@ def arms_drawer(intervals: Mapping[str, Interval], labels: Mapping[str, str], ax
         axes.set_ylim(-0.6, len(intervals) - 0.4)
         axes.set_xlabel("mean speed-up of the search relative to the mean of all arms (right: faster)")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:.2f}×")
-        plots.add_legend(
-            figure, [handles[name] for name in names if name in handles], [f"{axis}: {name}" for name in names if name in handles]
-        )
+        shown = [name for name in names if name in handles]
+        plots.add_legend(figure, [handles[name] for name in shown], shown)
         return bool(intervals)
 
     return draw

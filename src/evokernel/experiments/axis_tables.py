@@ -12,6 +12,7 @@ from evokernel.experiments.success_tables import INTERVAL_NOTE
 from evokernel.reports import formatting
 from evokernel.reports.tables import Column, Table
 
+MAX_NAMED_PAIRS = 6
 EXPLANATIONS = {
     "mean speed-up": "speed of the best kernel so far relative to the baseline, geometric mean over all attempts; arms are sorted by it",
     "mean speed-up, equal seconds": "the same over equal verification seconds instead of attempts",
@@ -99,18 +100,23 @@ def summarize_axes(results: Results) -> list[str]:
 
 
 def summarize_axis(axis: str, effects: list[Effect]) -> str:
-    """`Of 3 pairs of the axis memory, 1 can be told apart by the mean speed-up: value is 1.20× faster than none. ...`"""
+    """`1 of 3 pairs of the axis memory can be told apart by the mean speed-up of the search: value is 1.20× faster than none. ...`"""
     different, equal = split_effects(effects)
     if not effects:
         return f"the axis {axis} has no two values to compare."
     if not different:
-        return (
-            f"no two values of the axis {axis} can be told apart by the mean speed-up of the search ({format_count(len(equal), 'pair')})."
-        )
+        return f"no two values of the axis {axis} can be told apart by the mean speed-up of the search{name_pairs(equal)}."
     facts = ", ".join(f"{one.one} is {describe_ratio(one.interval.exp().mean)} than {one.other}" for one in different)
-    others = f" {format_count(len(equal), 'pair')} cannot be told apart." if equal else ""
+    others = f" {format_count(len(equal), 'pair')} cannot be told apart{name_pairs(equal)}." if equal else ""
     of_pairs = f"{len(different)} of {format_count(len(effects), 'pair')} of the axis {axis}"
     return f"{of_pairs} can be told apart by the mean speed-up of the search: {facts}.{others}"
+
+
+def name_pairs(effects: list[Effect]) -> str:
+    """`: mcts and beam, mcts and islands`; only their number if there are many."""
+    if len(effects) > MAX_NAMED_PAIRS:
+        return f" ({format_count(len(effects), 'pair')}, see the table)"
+    return ": " + ", ".join(f"{one.one} and {one.other}" for one in effects)
 
 
 def reuse_tables(results: Results) -> list[Table]:

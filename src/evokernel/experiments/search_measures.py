@@ -9,7 +9,9 @@ from math import log
 
 from evokernel.core import final_results
 from evokernel.core.code_text import code_ngrams, jaccard_similarity
+from evokernel.core.records import Outcome
 from evokernel.core.state import best_so_far
+from evokernel.core.statistics import quantile
 from evokernel.experiments.metrics import ResultsBySeed
 from evokernel.reports import round_stats
 from evokernel.reports.metrics import TaskResult
@@ -24,6 +26,8 @@ class SharedBudget:
     floors: Mapping[str, float]
     """By operator: the log speed-up that counts before the first correct kernel. It is that of the slowest correct kernel of any arm, so
     that a correct kernel is never worse than none. An operator that no arm solved is missing."""
+    baselines_us: Mapping[str, float]
+    """By operator: the median latency of the baseline, for outcomes in which it was not timed."""
     seconds: Mapping[str, float]
     """By operator: the least verification time that any arm and seed spent on it; all curves are cut there."""
 
@@ -31,7 +35,7 @@ class SharedBudget:
         """Return the area under the curve of the best kernel: the mean, over all attempts, of its log speed-up over the baseline."""
         if (floor := self.floors.get(result.task.id)) is None:
             return None
-        curve = with_floor(best_log_speedups(result), floor)[: self.attempts]
+        curve = self.best_log_speedups(result, floor)[: self.attempts]
         last = curve[-1] if curve else floor
         return (sum(curve) + last * (self.attempts - len(curve))) / self.attempts
 
@@ -40,7 +44,7 @@ class SharedBudget:
         floor, limit_s = self.floors.get(result.task.id), self.seconds.get(result.task.id)
         if floor is None or not limit_s:
             return None
-        curve = with_floor(best_log_speedups(result), floor)
+        curve = self.best_log_speedups(result, floor)
         area, start_s, value = 0.0, 0.0, floor
         for end_s, new_value in zip(finish_times_s(result), curve, strict=True):
             if end_s > limit_s:
@@ -53,7 +57,14 @@ class SharedBudget:
         """Return the log speed-up of the best kernel after all attempts; without one, that of the slowest correct kernel of any arm."""
         if (floor := self.floors.get(result.task.id)) is None:
             return None
-        return with_floor(best_log_speedups(result), floor)[-1] if result.attempts else floor
+        return self.best_log_speedups(result, floor)[-1] if result.attempts else floor
+
+    def best_log_speedups(self, result: TaskResult, floor: float) -> list[float]:
+        """Return the log speed-up of the best kernel over the first baseline after each attempt; the floor until a kernel is correct."""
+        baseline_us = self.baselines_us.get(result.task.id)
+        bests = best_so_far(result.attempts, final_results.failed_reevaluation(result.reevaluations))
+        values = [log_speedup(best.outcome, baseline_us) if best else None for best in bests]
+        return [floor if value is None else value for value in values]
 
     def share_within_seconds(self, result: TaskResult) -> float | None:
         """Return the share of the attempts that lie within the verification seconds that all arms have."""
@@ -64,31 +75,34 @@ class SharedBudget:
 
 def share_budget(arms: Iterable[ResultsBySeed], attempts: int) -> SharedBudget:
     """Return the budget that all these arms and seeds have in common."""
-    floors: dict[str, float] = {}
-    seconds: dict[str, float] = {}
+    by_task: dict[str, list[TaskResult]] = {}
     for result in (result for seeds in arms for results in seeds.values() for result in results):
-        id = result.task.id
-        for value in (value for _, attempt in result.correct_attempts if (value := log_speedup(attempt.outcome.speedup)) is not None):
-            floors[id] = min(value, floors.get(id, value))
-        spent_s = verification_s(result) or 0.0
-        seconds[id] = min(spent_s, seconds.get(id, spent_s))
-    return SharedBudget(attempts, floors, seconds)
+        by_task.setdefault(result.task.id, []).append(result)
+    baselines = {id: us for id, results in by_task.items() if (us := median_baseline_us(results))}
+    floors = {id: floor for id, results in by_task.items() if (floor := slowest_log_speedup(results, baselines.get(id))) is not None}
+    seconds = {id: min(verification_s(result) or 0.0 for result in results) for id, results in by_task.items()}
+    return SharedBudget(attempts, floors, baselines, seconds)
 
 
-def log_speedup(speedup: float | None) -> float | None:
-    """Return the logarithm of a speed-up; None without one."""
-    return log(speedup) if speedup else None
+def median_baseline_us(results: Iterable[TaskResult]) -> float | None:
+    """Return the median latency of the first baseline of correct kernels; None if it was never timed."""
+    latencies = [us for result in results for _, attempt in result.correct_attempts if (us := attempt.outcome.baseline_latency_us())]
+    return quantile(tuple(latencies), 0.5) if latencies else None
 
 
-def best_log_speedups(result: TaskResult) -> list[float | None]:
-    """Return the log speed-up of the best kernel over the first baseline after each attempt; None until a kernel is correct."""
-    bests = best_so_far(result.attempts, final_results.failed_reevaluation(result.reevaluations))
-    return [log_speedup(best.outcome.speedup) if best else None for best in bests]
+def slowest_log_speedup(results: Iterable[TaskResult], baseline_us: float | None) -> float | None:
+    """Return the log speed-up of the slowest correct kernel; None without one."""
+    values = [log_speedup(attempt.outcome, baseline_us) for result in results for _, attempt in result.correct_attempts]
+    return min((value for value in values if value is not None), default=None)
 
 
-def with_floor(curve: Iterable[float | None], floor: float) -> list[float]:
-    """Return a curve with the floor where there is no correct kernel yet."""
-    return [floor if value is None else value for value in curve]
+def log_speedup(outcome: Outcome, baseline_us: float | None) -> float | None:
+    """Return the log speed-up over the baseline of the same verification, or over `baseline_us` if it was not timed then; None if unknown.
+
+    On a busy machine the baseline may be too slow for one verification and not for the next one of the same kernel.
+    """
+    base_us = outcome.baseline_latency_us() or baseline_us
+    return log(base_us / outcome.latency_us) if base_us and outcome.latency_us else None
 
 
 def attempt_seconds(result: TaskResult) -> list[float]:
