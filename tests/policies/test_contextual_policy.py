@@ -45,13 +45,13 @@ def add_kernel(bank, name, family="activation", feasible=True, run="old", n=0):
     return attempt.memory_id
 
 
-def draft(policy, bank, name, judge, n=0, family="activation"):
-    """Make one draft and learn from it; `judge` decides the success from the ids of the items shown."""
+def draft(policy, bank, name, is_correct, n=0, family="activation"):
+    """Make one draft and learn from it; `is_correct` decides the success from the ids of the items shown."""
     state = State(task=make_task(name, family))
     context = policy.choose(state, bank)
     ids = {entry.item.id for entry in context.items}
     refs = tuple(entry.ref for entry in context.items)
-    attempt = make_attempt(n, name, judge(ids), run=bank.run).model_copy(update={"shown_items": refs})
+    attempt = make_attempt(n, name, is_correct(ids), run=bank.run).model_copy(update={"shown_items": refs})
     policy.learn(state, attempt, bank)
     return attempt
 

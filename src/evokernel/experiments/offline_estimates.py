@@ -108,7 +108,7 @@ def estimates_table(estimates: Sequence[Estimate]) -> Table:
         Column("effective", explanation="how many attempts of the policy itself would say as much"),
         Column("recorded", "value", explanation="mean reward of the recorded attempts"),
         Column("inverse propensity", explanation="mean reward of the policy from matching attempts alone"),
-        Column("doubly robust", explanation="the same with a model for what was not recorded"),
+        Column("doubly robust", explanation="the same with a model for choices that no attempt recorded"),
         Column("minus recorded", explanation="doubly robust estimate minus the recorded mean"),
     )
     rows = tuple(

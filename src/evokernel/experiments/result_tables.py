@@ -51,7 +51,7 @@ def build_tables(results: Results) -> list[Table]:
 
 
 def plan_tables(results: Results) -> list[Table]:
-    """Return what was fixed before the experiment ran."""
+    """Return the decisions that were fixed before the experiment ran."""
     plan = results.spec.plan
     if plan is None:
         return []

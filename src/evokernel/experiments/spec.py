@@ -60,7 +60,7 @@ class ArmSpec(Record):
 
 
 class ExperimentPlan(Record):
-    """What was fixed before an experiment ran, so that its test is a test."""
+    """The decisions that are fixed before an experiment runs, so that its test is a test."""
 
     tuned_on: tuple[str, ...]
     """Groups on which settings may be tuned, and from which memory packs are learned."""
@@ -104,7 +104,7 @@ class ExperimentSpec(Record):
     paper: Table = {}
     """Published figures: `columns` and `rows`, and a `note`."""
     plan: ExperimentPlan | None = None
-    """What was fixed before the experiment ran; None for an exploratory experiment."""
+    """The decisions fixed before the experiment runs; None for an exploratory experiment."""
 
     @model_validator(mode="after")
     def check_names(self) -> ExperimentSpec:
