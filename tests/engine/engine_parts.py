@@ -157,6 +157,7 @@ def make_engine(
     stop_when: str = "budget",
     min_novelty: float = 0.0,
     generator=None,
+    bank: Path | None = None,
     **settings,
 ) -> Engine:
     """Return an engine for a new or existing run in `folder`; further settings are those of the policy."""
@@ -172,7 +173,7 @@ def make_engine(
         run=run,
         generator=generator or EchoGenerator(),
         policy=policy_plugin,
-        memory=open_seeded_bank(folder / "memory.db", run="run"),
+        memory=open_seeded_bank(bank or folder / "memory.db", run="run"),
         executor=executor or ArithmeticExecutor(),
         distill=distill,
         clock=lambda: 0.0,

@@ -59,7 +59,7 @@ def recorded(tmp_path_factory):
             tasks=TASKS,
             executor=RuleExecutor(),
             generator=EchoGenerator(),
-            memory=folder.parent / "memory.db",
+            bank=folder.parent / "memory.db",
             seed=seed,
             epsilon=0.8,
             epsilon_end=0.8,
