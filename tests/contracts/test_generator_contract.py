@@ -90,18 +90,18 @@ def make_generator(server, tmp_path, monkeypatch):
         "llm": {"model": "m", "base_url": server.base_url},
         "command": {"command": [sys.executable, "-c", f"print({REPLY!r})"]},
         "agent": {"command": [sys.executable, "-c", "pass"]},
-        "file_exchange": {"folder": str(tmp_path / "file-exchange"), "poll_s": 0.02},
+        "file_exchange": {"folder": str(tmp_path / "file-exchange"), "poll_s": 0.02, "timeout_s": 60},
         "replay": {"journal": str(journal.path)},
         "from_files": {"folder": str(script.parent)},
     }
 
+    exchange = tmp_path / "file-exchange"
+    exchange.mkdir()
+    for number, (state, context) in enumerate(TURNS):
+        (exchange / f"toy--relu--{number}.prompt.md").write_text(PromptBuilder("cpp").build_text(state, context))
+        (exchange / f"toy--relu--{number}.reply.md").write_text(REPLY)
+
     def make_one(name):
-        if name == "file_exchange":
-            (tmp_path / "file-exchange").mkdir(exist_ok=True)
-            for number, (state, context) in enumerate(TURNS):
-                base = tmp_path / "file-exchange" / f"toy--relu--{number}"
-                base.with_suffix(".prompt.md").write_text(PromptBuilder("cpp").build_text(state, context))
-                base.with_suffix(".reply.md").write_text(REPLY)
         return make_plugin("generator", name, backend="cpp", **required_settings.get(name, {}))
 
     return make_one

@@ -28,7 +28,7 @@ def test_page_of_ten_thousand_attempts_is_small_and_live(tmp_path, serve, page):
     assert f"{TASKS * ROUNDS} of" in page.inner_text("#head")
     assert page.locator("#grid .cell").count() == 120
     assert len(page.content()) < 500_000
-    page.click("text=next")
+    page.click("a[rel=next]")
     page.wait_for_url("**page=2**")
     assert page.locator("#grid .cell").count() == 5
     page.wait_for_selector("#live-state.on")

@@ -85,6 +85,22 @@ def test_new_attempt_arrives_live(run, tmp_path, serve, page):
     assert page.locator(".tree a").count() == 6
 
 
+def test_click_is_not_lost_to_an_update(run, tmp_path, serve, page):
+    address = f"{serve([tmp_path / 'runs']).url}/task?run=one&task=made/relu"
+    other = page.context.new_page()
+    for one in (other, page):
+        one.goto(address)
+        one.wait_for_selector("#live-state.on")
+    page.bring_to_front()
+    page.locator(".tree a").first.hover()
+    page.mouse.down()
+    run.journal.append(make_attempt(sample_run.make_task("relu"), 5, passed_outcome(5.0), stage=Stage.REFINE, start_point="made/relu/4"))
+    other.wait_for_selector(".tree .node.best >> text=6 5.00 µs")
+    page.wait_for_timeout(1000)
+    page.mouse.up()
+    page.wait_for_url("**number=1**")
+
+
 def test_task_page_fits_a_phone(run, tmp_path, serve, browser):
     context = browser.new_context(viewport={"width": 360, "height": 740}, is_mobile=True)
     page = context.new_page()

@@ -16,9 +16,8 @@ from evokernel.api.kernels import Export, Kernel
 from evokernel.api.progress import make_display
 from evokernel.api.tasks import Task, TaskList, as_spec
 from evokernel.api.views import TableView
-from evokernel.app.run_lifecycle import run_to_completion
-from evokernel.app.run_progress import Progress, follow_run
-from evokernel.app.run_start import configure_run, continue_run, list_run_notes, start_run
+from evokernel.app.run_lifecycle import configure_run, continue_run, list_run_notes, run_to_completion, start_run
+from evokernel.app.run_progress import Progress, show_record
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
 from evokernel.core.records import Attempt, TimedSize
@@ -294,7 +293,8 @@ def finish(engine: Engine, quiet: bool) -> None:
     display = make_display(progress, quiet)
     try:
         with stop_at_interrupt(engine, display.show_note), closing(run_to_completion(engine)) as records:
-            follow_run(records, progress, display, recorded_ids)
+            for record in records:
+                show_record(record, progress, display, recorded_ids)
     finally:
         engine.close()
         display.close()

@@ -1,4 +1,4 @@
-"""The lifecycle of a run after its engine is created: attempts, re-evaluation of the best kernels, interrupts, exit code.
+"""The lifecycle of a run: settings, start or resume, attempts, re-evaluation of the best kernels, interrupts, exit code.
 
 The command line, Python callers and servers share it. It prints nothing: callers show the records that it yields.
 """
@@ -9,19 +9,24 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from evokernel.app.factory import apply_generator_defaults, choose_working_backend, create_engine, describe_limitations, resume_engine
+from evokernel.core.bank_uri import resolve_path
 from evokernel.core.commands import program_name
+from evokernel.core.config import RunConfig, resolve_config
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.final_results import FinalResult
 from evokernel.core.records import Attempt
+from evokernel.core.run import Run
 from evokernel.core.sessions import SessionEnd, record_session_end, record_session_start
 from evokernel.engine.final_eval import INTERRUPTED, pending_reevaluations, reevaluate_best
 from evokernel.engine.loop import Engine
+from evokernel.reports.formatting import explain_tags
 
 INTERRUPTED_EXIT, UNSOLVED_EXIT = 130, 1
 DUPLICATE_SIGNAL_S = 0.3
@@ -35,6 +40,38 @@ class ReevaluationStart(NamedTuple):
 
 
 RunRecord = Attempt | ReevaluationStart | FinalResult
+
+
+def configure_run(file: Path | None = None, overrides: Sequence[str] = (), **flags: Any) -> RunConfig:
+    """Return the settings of a new run: defaults, a TOML file, flags that are not None, then overrides `part.key=value`.
+
+    The path of the memory bank becomes absolute, so that the run finds its bank when it is resumed from another folder.
+    """
+    settings = resolve_config(file, overrides, **flags)
+    return apply_generator_defaults(settings.model_copy(update={"memory": resolve_path(settings.memory)}))
+
+
+def start_run(settings: RunConfig, folder: Path | None, on_fallback: Callable[[str], None]) -> Engine:
+    """Create a run; `on_fallback` gets a sentence if another backend than the default one is used because that cannot work here."""
+    settings, reason = choose_working_backend(settings)
+    if reason:
+        on_fallback(f"{reason}. Using backend '{settings.plugin_name('backend')}' instead.")
+    return create_engine(settings, folder)
+
+
+def continue_run(folder: Path, overrides: Sequence[str] = (), *, budget: int | None = None, **flags: Any) -> Engine:
+    """Resume a run. A new budget is spent completely, also on tasks that ended earlier because a further attempt promised no gain."""
+    stop_when = "budget" if budget and Run.open(folder).config.stop_when == "gain" else None
+    return resume_engine(folder, overrides, **{"budget": budget, "stop_when": stop_when} | flags)
+
+
+def list_run_notes(engine: Engine) -> list[str]:
+    """Return what limits the results of a run: of its backend on this machine, and of its tasks."""
+    limitations = describe_limitations(engine.run.config)
+    return [
+        *([limitations] if limitations else []),
+        *(f"{task.id}: {text}" for task in engine.run.tasks for text in explain_tags(task.tags)),
+    ]
 
 
 def run_to_completion(engine: Engine) -> Generator[RunRecord, None, None]:

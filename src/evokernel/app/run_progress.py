@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -215,21 +215,16 @@ class AttemptDisplay(Protocol):
     def show_note(self, text: str) -> None: ...
 
 
-def follow_run(records: Iterable[RunRecord], progress: Progress, display: AttemptDisplay, recorded_ids: set[str]) -> list[Attempt]:
-    """Show the records of a run as they come, and return its attempts; those of earlier sessions, in `recorded_ids`, only count."""
-    attempts: list[Attempt] = []
-    for record in records:
-        if isinstance(record, Attempt):
-            attempts.append(record)
-            task_progress = progress.add_attempt(record)
-            if record.id not in recorded_ids:
-                display.show_attempt(record, task_progress)
-        elif isinstance(record, ReevaluationStart):
-            progress.start_reevaluation(record.kernel_count)
-            display.show_note(f"Re-evaluating {format_count(record.kernel_count, 'best kernel')}")
-        else:
-            progress.add_reevaluation()
-            if text := progress.describe_reevaluation(record):
-                display.show_note(text)
-    progress.notice = ""
-    return attempts
+def show_record(record: RunRecord, progress: Progress, display: AttemptDisplay, recorded_ids: set[str]) -> None:
+    """Count a record of a run and show it; attempts of earlier sessions, in `recorded_ids`, only count."""
+    if isinstance(record, Attempt):
+        task_progress = progress.add_attempt(record)
+        if record.id not in recorded_ids:
+            display.show_attempt(record, task_progress)
+    elif isinstance(record, ReevaluationStart):
+        progress.start_reevaluation(record.kernel_count)
+        display.show_note(f"Re-evaluating {format_count(record.kernel_count, 'best kernel')}")
+    else:
+        progress.add_reevaluation()
+        if text := progress.describe_reevaluation(record):
+            display.show_note(text)

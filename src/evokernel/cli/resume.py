@@ -32,7 +32,7 @@ def command(
     completely, also on tasks that ended earlier because a further attempt promised no gain (--set stop_when=gain keeps that). The exit
     codes are those of 'evokernel run'.
     """
-    from evokernel.app.run_start import continue_run
+    from evokernel.app.run_lifecycle import continue_run
     from evokernel.cli.heartbeat import announce_wait
     from evokernel.cli.run import describe_run
     from evokernel.cli.run_display import display_run

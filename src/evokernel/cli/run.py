@@ -78,7 +78,7 @@ def command(
     Ctrl-C finishes the attempts in flight; 'evokernel resume FOLDER' continues the run. Exit codes: 0 at least one task
     has a correct kernel, 1 none has or fewer than --fail-under, 2 error to fix, 3 infrastructure failure, 130 interrupted.
     """
-    from evokernel.app.run_start import configure_run, list_run_notes, start_run
+    from evokernel.app.run_lifecycle import configure_run, list_run_notes, start_run
     from evokernel.cli.heartbeat import announce_wait
     from evokernel.cli.run_display import display_run
 

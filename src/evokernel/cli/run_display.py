@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from evokernel.app.run_lifecycle import exit_code, resume_command, run_to_completion, stop_on_interrupt
-from evokernel.app.run_progress import AttemptDisplay, Progress, follow_run
+from evokernel.app.run_progress import AttemptDisplay, Progress, show_record
 from evokernel.cli.heartbeat import announce_wait
 from evokernel.cli.output import format_pairs, print_json, print_text
 from evokernel.cli.progress import PlainDisplay
@@ -44,7 +44,12 @@ def display_run(engine: Engine, plain: bool, as_json: bool, fail_under: float = 
     with make_display(progress, plain, as_json) as display, closing(run_to_completion(engine)) as records:
         on_stop, on_abort = partial(show_stop, display), partial(show_abort, display, engine)
         with stop_on_interrupt(engine, lambda: progress.attempts_in_flight, on_stop, on_abort):
-            attempts = follow_run(records, progress, display, recorded_ids)
+            attempts = []
+            for record in records:
+                show_record(record, progress, display, recorded_ids)
+                if isinstance(record, Attempt):
+                    attempts.append(record)
+            progress.notice = ""
     results = metrics.collect_results(run, attempts)
     print_results(engine, attempts, results, progress, as_json)
     solved_share = sum(result.is_solved for result in results) / len(results) if results else 0.0

@@ -99,7 +99,8 @@ class AttemptMaker:
 
     def learn_own_choices(self, state: State, attempt: Attempt) -> None:
         """Learn what the run chooses itself: among variants of prompts, and among drafts if an attempt has several."""
-        self.prompt_values.learn(attempt)
+        if attempt.prompt_variants:
+            self.prompt_values.learn(attempt)
         if self.run.config.drafts_per_attempt > 1:
             self.surrogate.learn(state.task, attempt, state.attempts)
 

@@ -69,7 +69,16 @@
     return true;
   };
   if (document.body.dataset.live) {
-    let source = null, mark = document.body.dataset.mark;
+    let source = null, mark = document.body.dataset.mark, pressed = false, delayed = {};
+    const update = () => {
+      for (const [id, html] of Object.entries(delayed)) put(id, html);
+      delayed = {};
+      times();
+    };
+    // An update between the press and the release of a link would lose the click, so updates are delayed until the release.
+    addEventListener("pointerdown", () => { pressed = true; }, true);
+    for (const release of ["pointerup", "pointercancel", "dragend"])
+      addEventListener(release, () => setTimeout(() => { pressed = false; update(); }), true);
     const close = () => { source?.close(); source = null; };
     const open = () => {
       if (source || document.hidden) return;
@@ -77,8 +86,8 @@
       source.addEventListener("open", () => { state.textContent = "live"; state.className = "state on"; });
       source.addEventListener("error", () => { state.textContent = "connection lost"; state.className = "state off"; });
       source.addEventListener("parts", (event) => {
-        for (const [id, html] of Object.entries(JSON.parse(event.data))) put(id, html);
-        times();
+        Object.assign(delayed, JSON.parse(event.data));
+        if (!pressed) update();
         mark = event.lastEventId;
       });
       source.addEventListener("reload", () => location.reload());
