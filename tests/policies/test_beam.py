@@ -3,10 +3,13 @@
 from collections import Counter
 
 import pytest
+from engine_parts import make_task
 from landscapes import DRAFTS, Landscape, UniqueKernels, search
 
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
+from evokernel.core.records import Context, Stage
+from evokernel.core.state import State
 
 BUDGET = 30
 
@@ -84,3 +87,12 @@ def test_failed_drafts_are_not_repeated_once_a_kernel_is_correct():
 def test_wrong_settings_are_refused(setting):
     with pytest.raises(UserError, match="must be at least 1"):
         make_beam(**{setting: 0})
+
+
+def test_independent_drafts_choose_memory_items_independently():
+    strategy, seen = make_beam(), []
+    strategy.memory_policy.build_context = lambda state, memory, start: seen.append(state) or Context(stage=Stage.DRAFT)
+    attempts = search(make_beam(), Landscape(), 3).attempts
+    for count in (1, 2):
+        strategy.draft_independently(State(task=make_task("relu"), attempts=tuple(attempts[:count])), None)
+    assert [(one.attempts, one.next_id) for one in seen] == [((), attempts[1].id), ((), attempts[2].id)]

@@ -26,6 +26,8 @@ class State(Record):
     """Attempts on the task in order, revoked kernels as failures."""
     round: int = 0
     """Round of the loop, from 0."""
+    omitted_attempts: int = 0
+    """Earlier attempts that this state leaves out, for a context without them; the next id counts them."""
 
     @cached_property
     def start_points(self) -> tuple[Attempt, ...]:
@@ -42,7 +44,7 @@ class State(Record):
 
     @property
     def next_id(self) -> str:
-        return f"{self.task.id}/{len(self.attempts)}"
+        return f"{self.task.id}/{len(self.attempts) + self.omitted_attempts}"
 
 
 def visible_state(state: State, context: Context) -> State:

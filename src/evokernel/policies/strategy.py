@@ -71,7 +71,8 @@ class Strategy(ABC):
 
     def draft_independently(self, state: State, memory: MemoryStore) -> Context:
         """Build a draft context without earlier attempts on the task, so that the draft can become a different kernel."""
-        context = self.memory_policy.build_context(State(task=state.task, round=state.round), memory, None)
+        empty_state = State(task=state.task, round=state.round, omitted_attempts=len(state.attempts))
+        context = self.memory_policy.build_context(empty_state, memory, None)
         items = tuple(entry for entry in context.items if entry.item.task != state.task.id)
         return context.model_copy(update={"items": items, "include_history": False, "propensity": None})
 
