@@ -38,10 +38,19 @@ constexpr double PART_BUDGETS = 4;  // the time limit of chosen parts, in limits
 double budgetSeconds = 20;
 std::string report = "[]", mark;
 
+struct Place {  // a core with a stack; launches share them, because clearing new ones takes longer than a small launch
+  std::unique_ptr<Core> core = std::make_unique<Core>();
+  std::unique_ptr<uint8_t[]> stack{new uint8_t[STACK_BYTES]};
+};
+Place& placeAt(size_t number) {
+  static auto& all = *new std::vector<Place>();
+  while (all.size() <= number) all.emplace_back();
+  return all[number];
+}
+
 struct Block {  // execution of one block on one core
-  std::unique_ptr<Core> own;
+  Core* own = nullptr;
   ucontext_t context{};
-  std::unique_ptr<uint8_t[]> stack;
   std::string error;
   bool done = false;
   std::function<bool()> ready;  // the condition it waits for, if any
@@ -114,6 +123,7 @@ void fiber() {
 void name(Core& one, int64_t index, bool isCube) {
   one.reset(index);
   one.isCube = isCube;
+  one.running = false;
   one.subBlock = run.isMix && !isCube ? index % 2 : 0;
 }
 
@@ -168,12 +178,11 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int
     Block& block = all[i];
     bool isCube = int64_t(i) >= vectorsRun;
     int64_t at = isCube ? int64_t(i) - vectorsRun : int64_t(i);
-    block.own = std::make_unique<Core>();
+    block.own = placeAt(i).core.get();
     block.own->number = uint32_t(i);
     name(*block.own, isCube ? groups[size_t(at)] : groups[size_t(at / each)] * each + at % each, isCube);
-    block.stack = std::make_unique<uint8_t[]>(STACK_BYTES);
     getcontext(&block.context);
-    block.context.uc_stack.ss_sp = block.stack.get();
+    block.context.uc_stack.ss_sp = placeAt(i).stack.get();
     block.context.uc_stack.ss_size = STACK_BYTES;
     block.context.uc_link = &scheduler;
     makecontext(&block.context, fiber, 0);
@@ -187,7 +196,7 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int
       going = true;
       block.ready = nullptr;
       current = &block;
-      core = block.own.get();
+      core = block.own;
       enterPhase();
       swapcontext(&scheduler, &block.context);
       if (!block.error.empty()) throw Stop(block.error);
