@@ -34,7 +34,7 @@ namespace {
 
 constexpr size_t STACK_BYTES = 1 << 20;
 constexpr double SAMPLE_BYTES = 1 << 30;  // of global memory that sampled blocks may move
-constexpr double DRY_SECONDS = 5;  // of CPU time, for a dry execution of groups that run together
+constexpr double DRY_SHARE = 1.0 / 3;  // of the time limit, for a dry execution of groups that run together
 constexpr size_t LEAST_SAMPLE = 3;  // groups of such an execution that are executed at least
 constexpr double PART_BUDGETS = 4;  // the time limit of chosen parts, in limits of an ordinary launch
 double budgetSeconds = 20;
@@ -362,7 +362,7 @@ double secondsPerGroup(const Launch& wanted, int64_t vectorBlocks, int64_t cubeB
 std::vector<int64_t> dryGroups(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, std::vector<int64_t> all) {
   if (choice().execution != Execution::DRY || all.size() <= LEAST_SAMPLE) return all;
   double each = secondsPerGroup(wanted, vectorBlocks, cubeBlocks, {all.front(), all.back()});
-  size_t count = std::max(LEAST_SAMPLE, size_t(each > 0 ? DRY_SECONDS / each : 1e9));
+  size_t count = std::max(LEAST_SAMPLE, size_t(each > 0 ? DRY_SHARE * budgetSeconds / each : 1e9));
   if (count >= all.size()) return all;
   std::vector<int64_t> order = groupOrder(int64_t(all.size()), coresPerWave());
   order.resize(count);
