@@ -9,7 +9,7 @@ import pytest
 
 from evokernel.core.errors import InfraError
 from evokernel.core.records import Tensor
-from evokernel.verifier.parts import TILE_ELEMENTS, TiledCheck, confirm_in_parts, find_box, merge_ranges
+from evokernel.verifier.parts import SKIPPED_NOTE, TILE_ELEMENTS, TiledCheck, confirm_in_parts, find_box, merge_ranges
 from evokernel.verifier.tolerance import UnsuitableInputs
 
 SHAPES = ((4096, 393216), (7,), (5, 3), (64, 3, 1, 1), (2, 3, 1000), (1, 1), (128, 64, 5, 5))
@@ -124,3 +124,20 @@ def test_elements_that_were_compared_twice_count_once():
     assert check.compared_share == 0.5
     check.compared_elements = 2 * 64 * 4096
     assert check.compared_share == 1
+
+
+@pytest.mark.parametrize(("remaining_s", "expected"), [(60, [0.0, 1.0, 0.5]), (21, [1.0, 0.5]), (12, [0.5]), (9, [])])
+def test_slow_kernel_is_confirmed_on_as_many_parts_as_its_time_allows(remaining_s, expected):
+    check = make_check()
+    check.trial.candidate_process = SimpleNamespace(remaining_s=remaining_s)
+    assert check.choose_affordable([0.0, 1.0, 0.5]) == [0.0, 1.0, 0.5], "nothing is known before the first parts"
+    check.part_run_s = 7.5
+    assert check.choose_affordable([0.0, 1.0, 0.5]) == expected
+
+
+def test_outcome_says_that_no_time_was_left_for_further_parts(monkeypatch):
+    check = make_check(SimpleNamespace(get_regions=lambda kind: SimpleNamespace(unsupported_reason="", outputs=[])))
+    check.trial.skipped_checks = []
+    monkeypatch.setattr(check, "choose_affordable", lambda positions: [])
+    check.check("wide", random_parts=1)
+    assert check.trial.skipped_checks == [SKIPPED_NOTE]

@@ -45,6 +45,9 @@ CHUNK_ELEMENTS = 1 << 24
 FIRST_POSITIONS = (0.0, 1.0)
 RANDOM_PARTS, MAX_RANDOM_S = 16, 5.0
 """Parts at random positions that are run, fewer only if the first parts took so long that these would exceed the time."""
+REMAINING_SHARE = 0.75
+"""The share of the candidate process's remaining time that further parts of a kernel may take."""
+SKIPPED_NOTE = "another input distribution at the timed size: running further parts takes too long"
 MAX_SHOWN = 5
 
 
@@ -72,6 +75,8 @@ class TiledCheck:
         self.slot: BufferSlot | None = None
         self.ranges: list[list[Range]] = [[] for _ in trial.job.task.signature.outputs]
         self.compared_elements = self.needed_bytes = 0
+        self.part_run_s = 0.0
+        """Seconds of the candidate process for one part of the last batch; 0 before it."""
         self.complete_kinds: set[str] = set()
         """Kinds of inputs on which every element of the outputs was compared; the inputs of a kind stay the same for a candidate."""
         flops_per_element = trial.job.task.work.flops / self.count_elements()
@@ -90,16 +95,28 @@ class TiledCheck:
             )
         if kind in self.complete_kinds:
             return
+        positions = self.choose_affordable([*FIRST_POSITIONS, self.random.random()])
+        if not positions:
+            self.trial.skipped_checks.append(SKIPPED_NOTE)
+            return
         start_s = self.read_clock()
-        tiles = self.check_batch(regions, kind, [*FIRST_POSITIONS, self.random.random()])
+        tiles = self.check_batch(regions, kind, positions)
         if {tile.output for tile in tiles if tile.shape == regions.outputs[tile.output].shape} == set(range(len(regions.outputs))):
             self.complete_kinds.add(kind)
             return
-        part_s = (self.read_clock() - start_s) / (len(FIRST_POSITIONS) + 1)
-        part_bytes = self.needed_bytes / (len(FIRST_POSITIONS) + 1)
+        part_s = (self.read_clock() - start_s) / len(positions)
+        part_bytes = self.needed_bytes / len(positions)
         count = min(random_parts - 1, int(MAX_RANDOM_S / part_s), int((MAX_NEEDED_BYTES - self.needed_bytes) / max(part_bytes, 1)))
         if count > 0:
             self.check_batch(regions, kind, [self.random.random() for _ in range(count)])
+
+    def choose_affordable(self, positions: list[float]) -> list[float]:
+        """Return as many of the last positions as can be run in the time that the candidate process has left, judged by earlier parts."""
+        process = self.trial.candidate_process
+        if not self.part_run_s or process is None:
+            return positions
+        count = int(REMAINING_SHARE * process.remaining_s / self.part_run_s)
+        return positions[-count:] if count > 0 else []
 
     def read_clock(self) -> float:
         """Return the CPU time of this thread and of the candidate process, so that a busy machine runs as many parts as another; the time
@@ -122,8 +139,10 @@ class TiledCheck:
             self.write_inputs(regions, slot, tile, written_boxes)
             expected.append(regions.compute(tile.output, tile.box))
         self.trial.arena.poison_boxes(slot, [(tile.output, tile.slices) for tile in tiles])
+        remaining_s = process.remaining_s
         with self.trial.translate_errors():
             process.run_parts(slot, positions)
+        self.part_run_s = (remaining_s - process.remaining_s) / len(positions)
         if stray_writes := self.trial.arena.find_stray_writes(slot):
             raise CandidateError(
                 "out_of_bounds",

@@ -124,6 +124,16 @@ def locate_parts(kernel: Any, arguments: Any, positions: Sequence[float], runs: 
     return found
 
 
+def count_executions(kernel: Any, arguments: Any, positions: Sequence[float]) -> int:
+    """How often the kernel is called to locate single parts."""
+    parts, executions = kernel.bind_parts(arguments), []
+    execute = parts.execute
+    parts.execute = lambda *given, **named: (executions.append(given[0]), execute(*given, **named))
+    for position in positions:
+        parts.locate([position])
+    return len(executions)
+
+
 def hash_part(kernel: Any, arguments: Any, position: float) -> str:
     """A digest of the elements that one part computes from fixed inputs."""
     fill_inputs(arguments)

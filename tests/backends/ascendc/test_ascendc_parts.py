@@ -11,7 +11,7 @@ from evokernel.backends.native.toolchain import missing_compiler_message
 from evokernel.core.records import ScalarArgument, Signature, Tensor
 
 HERE = Path(__file__).parent
-SAMPLES = Path(ascendc.__file__).parent / "samples"
+SAMPLES, EXAMPLES = (Path(ascendc.__file__).parent / name for name in ("samples", "examples"))
 MATMUL = HERE.parents[2] / "benchmarks" / "ascendc_costs" / "matmul.asc"
 ROWS, COLUMNS = 29, 173
 BLOCKS = 5
@@ -206,6 +206,34 @@ def test_products_of_the_library_run_in_groups_of_cores(tmp_path):
     assert not found["outside"]
     assert found["dry"]["cycles"] == found["whole"]["cycles"]
     assert [part["blocks_run"] for part in found["parts"]] == [2] * 6
+
+
+@pytest.mark.slow(one_in=5)
+def test_independent_groups_of_cube_and_vector_cores_are_sampled_if_all_take_long(tmp_path):
+    m, n, k = 128, 192, 512
+    signature = Signature(
+        inputs=(Tensor(name="x", dtype="float32", shape=(m, k)),),
+        params=(Tensor(name="linear_weight", dtype="float32", shape=(n, k)), Tensor(name="linear_bias", dtype="float32", shape=(n,))),
+        scalars=(ScalarArgument(name="in_features", kind="int", value=k), ScalarArgument(name="out_features", kind="int", value=n)),
+        outputs=(Tensor(name="out", dtype="float32", shape=(m, n)),),
+    )
+    folder = build_parts({"kernel.asc": (EXAMPLES / "product-with-epilogue.asc").read_text()}, signature, tmp_path)
+    found = call_in_child(folder, "compare_parts", signature)
+    assert found["count"] == 6
+    assert found["dry"]["blocks_run"] == found["dry"]["blocks"] == 18
+    assert found["dry"]["cycles"] == found["whole"]["cycles"]
+    sampled = call_in_child(folder, "compare_parts", signature, groups=[0, 2, 5], run_s=1e-3)
+    assert sampled["count"] == 6
+    assert sampled["dry"]["blocks_run"] == 9
+    assert sampled["dry"]["cycles"] == pytest.approx(found["whole"]["cycles"], rel=0.05)
+    assert not sampled["unequal"]
+    assert not sampled["outside"]
+    assert all(part["matches_dry"] for part in (*found["parts"], *sampled["parts"]))
+
+
+def test_survey_locates_every_part(built_rows):
+    positions = [0.0, 0.3, 0.5, 1.0]
+    assert call_in_child(built_rows("relu"), "count_executions", rows_signature(160, 64), positions=positions) == 1
 
 
 @pytest.mark.slow(one_in=5)

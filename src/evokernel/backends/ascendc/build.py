@@ -47,7 +47,7 @@ TRAPPING_MACHINES = ("x86_64", "AMD64")
 DIVIDE_TRAP_FLAGS = () if machine() in TRAPPING_MACHINES else ("-fsanitize=integer-divide-by-zero", "-fsanitize-undefined-trap-on-error")
 """Some processors divide integers by zero without a trap. Where they trap, level `hardware` continues after the instruction."""
 OPTIMIZE_FLAGS = ("-O2", "-ftree-vectorize", "-fno-math-errno", "-fno-trapping-math")
-LINE_INFO_FLAGS = ("-g1", "-gdwarf-4", "-fno-tree-tail-merge", "-fno-crossjumping", "-fno-partial-inlining")
+LINE_INFO_FLAGS = ("-g1", "-gdwarf-4", "-fno-var-tracking", "-fno-tree-tail-merge", "-fno-crossjumping", "-fno-partial-inlining")
 """Each violation must map to one source line, so the compiler must not merge equal branches. addr2line misreads the files of DWARF 5."""
 KERNEL_FLAGS = (
     *LANGUAGE_FLAGS,

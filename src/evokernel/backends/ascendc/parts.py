@@ -1,7 +1,7 @@
 """Runs a kernel call in parts, at sizes that cannot be executed completely: the blocks of the launch are the parts.
 
-A dry execution of all blocks, which touches no data, gives the latency and the elements that each block writes. Where the control flow
-depends on data, sampled blocks are executed instead.
+A dry execution of all blocks, which touches no data, gives the latency and the elements that each block writes. Where it would take too
+long, it executes some of the blocks. Where the control flow depends on data, sampled blocks are executed really instead.
 """
 
 from __future__ import annotations
@@ -95,12 +95,14 @@ class LaunchParts:
                     output.data.reshape(-1)[start:stop] = 0
 
     def locate_groups(self, groups: tuple[int, ...]) -> None:
-        """Record what these parts write."""
-        if self.do_parts_meet:  # known for each part from the survey
-            self.simulator.simulator_locate((ctypes.c_int64 * len(groups))(*groups), ctypes.c_int64(len(groups)))
+        """Record what these parts write: as in the survey, if it executed all of them, otherwise by executing them."""
+        numbers = (ctypes.c_int64 * len(groups))(*groups)
+        is_surveyed = self.is_dry_valid and self.part_count > 1
+        if not (is_surveyed and self.simulator.simulator_locate(numbers, ctypes.c_int64(len(groups)))):
+            self.execute(Execution.DRY_PARTS if self.is_dry_valid else Execution.PARTS, groups)
+        if self.do_parts_meet:  # all parts run until their last meeting
             self.check_memory(len(groups), self.survey_bytes)
             return
-        self.execute(Execution.DRY_PARTS if self.is_dry_valid else Execution.PARTS, groups)
         moved_bytes = self.simulator.simulator_bytes_moved()
         self.check_memory(len(groups), moved_bytes)
         if len(groups) == 1:
@@ -129,6 +131,9 @@ class LaunchParts:
         if not self.is_dry_valid:
             self.execute(Execution.SAMPLE, sampled_per_wave=SAMPLED_PER_WAVE)
         self.part_count = self.simulator.simulator_part_count()
+        if self.part_count == 1 and self.is_dry_valid and not self.simulator.simulator_fell_short():
+            self.located[0,] = [self.written_ranges(output) for output in self.arguments.outputs]
+            self.moved_bytes[0] = self.survey_bytes
 
     def check_coverage(self) -> None:
         """Refuse a launch that leaves elements of an output unwritten."""

@@ -72,7 +72,7 @@ class LaunchReport:
     is_part: bool
     """Whether the verifier chose the blocks, so that the launch is not complete."""
     matches_dry: bool
-    """Whether chosen blocks took as many cycles as in the dry execution."""
+    """Whether chosen blocks did as much as in the dry execution: the same number of instructions, bytes and cycles, copies left out."""
     tiling_key: TilingKey
     workspace: int
     cycles: float

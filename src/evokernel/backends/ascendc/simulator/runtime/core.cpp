@@ -30,9 +30,6 @@ Core::Core() {
   known = static_cast<uint8_t*>(malloc(LOCAL_BYTES));
   before = static_cast<uint8_t*>(malloc(LOCAL_BYTES));
   if (!known || !before) throw std::bad_alloc();
-  shadows = new Shadow[LOCAL_BYTES / BLOCK];
-  lastWriters = static_cast<uint8_t*>(malloc(LOCAL_BYTES / BLOCK));
-  memset(lastWriters, 0xff, LOCAL_BYTES / BLOCK);
   memset(local, filling, LOCAL_BYTES);
   memset(known, 0, LOCAL_BYTES);
   reset(0);
@@ -42,9 +39,7 @@ Core::~Core() {
   munmap(local, LOCAL_BYTES);
   munmap(seen, LOCAL_BYTES);
   free(known);
-  free(lastWriters);
   free(before);
-  delete[] shadows;
 }
 
 bool Core::open() {
@@ -74,14 +69,15 @@ void Core::reset(int64_t block) {
   uint8_t fresh = run.isDry ? 0 : 0xA5;  // a number that the kernel takes for an index or an offset must be in bounds
   if (fresh != filling) memset(local, fresh, LOCAL_BYTES);
   filling = fresh;
+  knownLow = LOCAL_BYTES;
+  knownHigh = 0;
   stale.clear();
   for (int space = 0; space < SPACES; space++) {
     top[space] = SPACE_START[space];
     uint32_t start = SPACE_START[space], end = std::min(std::max(high[space], start), SPACE_START[space + 1]);
     memset(local + start, filling, end - start);
     memset(known + start, 0, end - start);
-    std::fill(shadows + start / BLOCK, shadows + (end + BLOCK - 1) / BLOCK, Shadow());
-    memset(lastWriters + start / BLOCK, 0xff, (end + BLOCK - 1) / BLOCK - start / BLOCK);
+    history.clear(start / BLOCK, (end + BLOCK - 1) / BLOCK);
     high[space] = start;
   }
   memset(clock, 0, sizeof clock);
@@ -98,6 +94,8 @@ void Core::reset(int64_t block) {
 void Core::leaveOut() {
   if (isLeftOut) return;
   isLeftOut = checksLess = true;
+  knownLow = 0;
+  knownHigh = LOCAL_BYTES;
   memset(local, 0, LOCAL_BYTES);  // as at the start of a dry execution
   filling = 0;
 }
@@ -148,14 +146,6 @@ void Core::race(int pipe, int other, uint32_t block, bool writes, bool wrote, co
   reportViolation("E-RACE", "%s on PIPE_%s %s %s bytes [%u, +32) %s PIPE_%s, but nothing orders the two pipes", what, pipeName(pipe),
          writes ? "overwrites" : "reads", spaceName(spaceOf(address)), inSpace(address),
          wrote ? "last written by" : "that may still be read by", pipeName(other));
-}
-
-void Core::touchLess(int pipe, uint32_t address, uint64_t bytes, bool writes) {
-  if (!writes || !run.isDry) return;
-  uint32_t first = address / BLOCK, last = uint32_t((address + bytes - 1) / BLOCK);
-  memset(lastWriters + first, pipe, last - first + 1);
-  memset(known + address, 0, bytes);
-  used(address, bytes);
 }
 
 void Core::scalarReads(uint32_t address, uint64_t bytes, const char* what) {

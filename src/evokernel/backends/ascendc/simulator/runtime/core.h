@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "access_history.h"
 #include "chip.h"
 #include "diagnose.h"
 #include "record.h"
@@ -12,7 +13,6 @@
 
 namespace simulator {
 
-enum Pipe : int { S, V, MTE2, MTE3, MTE1, M, FIX, PIPES };
 inline const char* pipeName(int pipe) {
   static const char* names[] = {"S", "V", "MTE2", "MTE3", "MTE1", "M", "FIX"};
   return names[pipe];
@@ -39,14 +39,6 @@ inline bool isInSameMemory(uint32_t buffer, int64_t at, uint64_t bytes) {
   return at >= int64_t(SPACE_START[space]) && at + int64_t(bytes) <= int64_t(SPACE_START[space + 1]);
 }
 inline uint32_t inSpace(uint32_t address) { return address - SPACE_START[spaceOf(address)]; }
-
-// The last write and reads of a 32-byte block, as epochs of the pipes.
-struct Shadow {
-  uint32_t written = 0;
-  uint32_t read[PIPES] = {};
-  uint8_t writer = 0xff;
-  double done = 0;  // when the write is complete
-};
 
 // The state of a pipe when it set a flag: its time, and its progress relative to the other pipes.
 struct Event {
@@ -210,12 +202,12 @@ class Core {
   void keepBefore(uint32_t block);
   uint8_t* known;      // per byte: whether it was written
   bool tolerates = false, doubtful = false;  // doubt.h: uninitialized bytes are tracked instead of refused; some were read
-  Shadow* shadows;
-  uint8_t* lastWriters;  // in a dry execution, in place of the shadows: the pipe that wrote a block last
+  uint32_t knownLow = 0, knownHigh = 0;  // in a dry execution: all known bytes are between; scalar instructions wrote them
+  AccessHistory history{LOCAL_BYTES / BLOCK};  // a dry execution records only the writers
   uint8_t filling = 0xA5;  // the contents of memory that nothing wrote
   bool isLeftOut = false;   // from now on it runs dry, because its results are not needed
   bool checksLess = false;  // at level FAST and in a dry execution: neither the order of pipes nor uninitialized memory is checked
-  void touchLess(int pipe, uint32_t address, uint64_t bytes, bool writes) __attribute__((cold, noinline));
+  void touchDry(int pipe, uint32_t first, uint32_t count, uint32_t address, uint64_t bytes);
   void scalarReads(uint32_t address, uint64_t bytes, const char* what) __attribute__((cold, noinline));
   uint32_t top[SPACES] = {}, buffers = 0, high[SPACES] = {};
   static constexpr uint32_t MOST_BUFFERS = 64;
@@ -235,6 +227,7 @@ class Core {
  private:
   double hbmPort = 0, l2Port = 0;   // no copy ends before this core's share of the bandwidth allows its traffic
   uint64_t lines[512];
+  void reportConflicts(int pipe, uint32_t block, bool writes, const char* what) __attribute__((cold, noinline));
   void race(int pipe, int other, uint32_t block, bool writes, bool wrote, const char* what) __attribute__((cold, noinline));
   void unknown(uint32_t address, uint64_t bytes, const uint8_t* at, const char* what) __attribute__((cold, noinline));
 };
@@ -243,9 +236,6 @@ extern Core* core;   // the core that runs now
 
 // One block, or a cube core with its vector cores.
 inline int64_t groupOf(const Core& one) { return one.isCube ? one.blockIndex : one.blockIndex / (run.isMix ? 2 : 1); }
-
-// The order that the compiler guarantees: everything with the scalar pipe, and each pipe with itself.
-inline bool ordered(int one, int other) { return one == S || other == S || one == other; }
 
 double spaceBytes(int space);
 
@@ -269,33 +259,6 @@ inline void Core::keepBefore(uint32_t block) {
   memcpy(before + block * BLOCK, local + block * BLOCK, BLOCK);
 }
 
-inline void Core::touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what) {
-  if (!bytes) return;
-  if (__builtin_expect(checksLess, 0)) return touchLess(pipe, address, bytes, writes);
-  uint32_t first = address / BLOCK, last = uint32_t((address + bytes - 1) / BLOCK);
-  for (uint32_t block = first; block <= last; block++) {
-    Shadow& shadow = shadows[block];
-    int writer = shadow.writer;
-    if (writer != pipe && writer != 0xff && !ordered(writer, pipe) && clock[pipe][writer] < shadow.written) {
-      race(pipe, writer, block, writes, true, what);
-      if (!writes && started[pipe] < shadow.done) showStale(block);
-    }
-    if (writes) {
-      if (level == HARDWARE) keepBefore(block);
-      for (int other = 0; other < PIPES; other++)
-        if (shadow.read[other] && !ordered(other, pipe) && clock[pipe][other] < shadow.read[other]) race(pipe, other, block, true, false, what);
-      shadow = Shadow();
-      shadow.written = epoch[pipe];
-      shadow.writer = uint8_t(pipe);
-      shadow.done = finished(pipe);
-    } else {
-      shadow.read[pipe] = epoch[pipe];
-    }
-  }
-  used(address, bytes);
-  if (writes) memset(known + address, 1, bytes);
-}
-
 inline void Core::reads(uint32_t address, uint64_t bytes, const char* what) {
   if (__builtin_expect(checksLess, 0)) return;
   if (auto at = static_cast<const uint8_t*>(memchr(known + address, 0, bytes))) unknown(address, bytes, at, what);
@@ -304,13 +267,14 @@ inline void Core::reads(uint32_t address, uint64_t bytes, const char* what) {
 // The compiler makes the scalar pipe wait for the last access to the bytes.
 inline int Core::scalarTouch(uint32_t address, bool writes) {
   if (__builtin_expect(!stale.empty(), 0)) hideStale();
-  Shadow& shadow = shadows[address / BLOCK];
-  uint8_t& writer = isDry() ? lastWriters[address / BLOCK] : shadow.writer;
-  int waitsFor = writer != 0xff && writer != S ? writer : PIPES;
+  uint8_t& writer = history.writer[address / BLOCK];
+  int waitsFor = writer != S ? writer : PIPES;
   if (waitsFor != PIPES) time[S] = std::max(time[S], finished(waitsFor));
   if (writes) {
     writer = S;
-    shadow.written = epoch[S];
+    history.written[address / BLOCK] = epoch[S];
+    knownLow = std::min(knownLow, address);
+    knownHigh = std::max(knownHigh, address + BLOCK);
     used(address, BLOCK);
   }
   return waitsFor;

@@ -77,6 +77,18 @@ void clearViolations() {
   notes().clear();
 }
 
+Violations takeViolations() {
+  Violations taken{ended, seen, notes()};
+  clearViolations();
+  return taken;
+}
+
+void restoreViolations(Violations violations) {
+  ended = std::move(violations.ended);
+  seen = std::move(violations.seen);
+  notes() = std::move(violations.notes);
+}
+
 bool isEnding() { return std::uncaught_exceptions() > 0; }
 
 void endRun(const char* code, const char* format, ...) {

@@ -1,7 +1,9 @@
 // Reports violations of hardware rules, and ends or continues the run.
 #pragma once
+#include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace simulator {
@@ -42,6 +44,14 @@ std::vector<Note>& notes();
 void rethrowViolation();
 // Clears notes and violations before a call.
 void clearViolations();
+// Takes them away for an execution that does not count, and brings them back.
+struct Violations {
+  std::string ended;
+  std::map<std::pair<const void*, const char*>, size_t> seen;
+  std::vector<Note> notes;
+};
+Violations takeViolations();
+void restoreViolations(Violations violations);
 
 }  // namespace simulator
 

@@ -1,5 +1,7 @@
 // The lanes of a vector instruction: the elements of an operand that its mask, repeats and strides select.
 #pragma once
+#include <array>
+
 #include "tensors.h"
 
 namespace simulator {
@@ -140,20 +142,46 @@ template <typename Each> inline void bytesOf(const Place& place, const Work& wor
     for (uint32_t byte = 0; byte < place.size; byte++) each(start + byte);
   }
 }
+// Whether no repeat reads what an earlier one wrote was found for the same operands relative to each other: a loop asks again and again.
+class KnownApart {
+ public:
+  KnownApart(const Place& to, const Place& from, const Work& work)
+      : key{to.address - from.address, to.size,      from.size,     to.by.block,    to.by.repeat,  from.by.block,
+            from.by.repeat,            work.mask.low, work.mask.high, work.last.low, work.last.high, uint64_t(work.repeats)} {
+    for (uint64_t part : key) hash = (hash ^ part) * 1099511628211ull;
+  }
+  bool isKnown() const { return table()[hash >> 58] == key; }
+  void keep() const { table()[hash >> 58] = key; }
+
+ private:
+  std::array<uint64_t, 12> key;
+  uint64_t hash = 1469598103934665603ull;
+  static std::array<std::array<uint64_t, 12>, 64>& table() {
+    static std::array<std::array<uint64_t, 12>, 64> all{};
+    return all;
+  }
+};
 __attribute__((cold, noinline)) inline void overlap(const Place& to, const Place& from, const Work& work, const char* what) {
+  KnownApart known(to, from, work);
+  if (known.isKnown()) return;
   static std::vector<uint16_t> writtenIn;
   constexpr uint16_t NEVER = 0xffff;
+  bool isApart = true;
   writtenIn.assign(SPACE_START[UB + 1], NEVER);
   for (int r = 0; r < work.repeats; r++) {
     bytesOf(from, work, r, [&](uint32_t byte) {
-      if (byte < writtenIn.size() && writtenIn[byte] != NEVER)
-        reportViolation("E-OVERLAP", "%s: repeat %d reads its source at %s address %u, which repeat %d has overwritten", what, r, spaceName(spaceOf(byte)),
+      if (byte >= writtenIn.size()) isApart = false;
+      if (byte >= writtenIn.size() || writtenIn[byte] == NEVER) return;
+      isApart = false;
+      reportViolation("E-OVERLAP", "%s: repeat %d reads its source at %s address %u, which repeat %d has overwritten", what, r, spaceName(spaceOf(byte)),
                inSpace(byte), writtenIn[byte]);
     });
     bytesOf(to, work, r, [&](uint32_t byte) {
       if (byte < writtenIn.size()) writtenIn[byte] = uint16_t(r);
+      else isApart = false;
     });
   }
+  if (isApart) known.keep();
 }
 inline void apart(const Place& to, const Place& from, const Work& work, const char* what) {
   if (to.address == from.address && to.size == from.size && to.by.block == from.by.block && to.by.repeat == from.by.repeat) return;

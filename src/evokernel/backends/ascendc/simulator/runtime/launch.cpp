@@ -34,14 +34,25 @@ namespace {
 
 constexpr size_t STACK_BYTES = 1 << 20;
 constexpr double SAMPLE_BYTES = 1 << 30;  // of global memory that sampled blocks may move
+constexpr double DRY_SHARE = 1.0 / 3;  // of the time limit, for a dry execution of groups that run together
+constexpr size_t LEAST_SAMPLE = 3;  // groups of such an execution that are executed at least
 constexpr double PART_BUDGETS = 4;  // the time limit of chosen parts, in limits of an ordinary launch
 double budgetSeconds = 20;
 std::string report = "[]", mark;
 
+struct Place {  // a core with a stack; launches share them, because clearing new ones takes longer than a small launch
+  std::unique_ptr<Core> core = std::make_unique<Core>();
+  std::unique_ptr<uint8_t[]> stack{new uint8_t[STACK_BYTES]};
+};
+Place& placeAt(size_t number) {
+  static auto& all = *new std::vector<Place>();
+  while (all.size() <= number) all.emplace_back();
+  return all[number];
+}
+
 struct Block {  // execution of one block on one core
-  std::unique_ptr<Core> own;
+  Core* own = nullptr;
   ucontext_t context{};
-  std::unique_ptr<uint8_t[]> stack;
   std::string error;
   bool done = false;
   std::function<bool()> ready;  // the condition it waits for, if any
@@ -114,6 +125,7 @@ void fiber() {
 void name(Core& one, int64_t index, bool isCube) {
   one.reset(index);
   one.isCube = isCube;
+  one.running = false;
   one.subBlock = run.isMix && !isCube ? index % 2 : 0;
 }
 
@@ -151,9 +163,12 @@ struct Totals {
     all.library = std::max(all.library, c.library);
     times.addBlock(c.end, blockIndex, isCube);
   }
-  void addGroup(int64_t group, int64_t perWave, double cycles) {
+  // A group takes as long as its slowest core.
+  void addGroup(int64_t group, int64_t perWave, const std::vector<const Counts*>& cores) {
+    double cycles = 0;
+    for (const Counts* one : cores) cycles = std::max(cycles, one->end);
     times.addGroup(group, perWave, cycles);
-    noteCycles(group, cycles);
+    noteGroup(group, cores);
   }
 };
 
@@ -168,12 +183,11 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int
     Block& block = all[i];
     bool isCube = int64_t(i) >= vectorsRun;
     int64_t at = isCube ? int64_t(i) - vectorsRun : int64_t(i);
-    block.own = std::make_unique<Core>();
+    block.own = placeAt(i).core.get();
     block.own->number = uint32_t(i);
     name(*block.own, isCube ? groups[size_t(at)] : groups[size_t(at / each)] * each + at % each, isCube);
-    block.stack = std::make_unique<uint8_t[]>(STACK_BYTES);
     getcontext(&block.context);
-    block.context.uc_stack.ss_sp = block.stack.get();
+    block.context.uc_stack.ss_sp = placeAt(i).stack.get();
     block.context.uc_stack.ss_size = STACK_BYTES;
     block.context.uc_link = &scheduler;
     makecontext(&block.context, fiber, 0);
@@ -187,7 +201,7 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int
       going = true;
       block.ready = nullptr;
       current = &block;
-      core = block.own.get();
+      core = block.own;
       enterPhase();
       swapcontext(&scheduler, &block.context);
       if (!block.error.empty()) throw Stop(block.error);
@@ -212,9 +226,10 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int
     i++;
   }
   for (size_t g = 0; g < groups.size(); g++) {
-    double cycles = cubeBlocks ? all[size_t(vectorsRun) + g].own->counts.end : 0;
-    for (int64_t sub = 0; sub < each; sub++) cycles = std::max(cycles, all[g * size_t(each) + size_t(sub)].own->counts.end);
-    totals.addGroup(groups[g], coresPerWave(), cycles);
+    std::vector<const Counts*> cores;
+    if (cubeBlocks) cores.push_back(&all[size_t(vectorsRun) + g].own->counts);
+    for (int64_t sub = 0; sub < each; sub++) cores.push_back(&all[g * size_t(each) + size_t(sub)].own->counts);
+    totals.addGroup(groups[g], coresPerWave(), cores);
   }
 }
 
@@ -265,7 +280,7 @@ void runGroups(const std::vector<int64_t>& groups, uint64_t bytesPerGroup, Total
     }
     if (together == 2) totals.addPair(pair, group * 2);
     else totals.add(pair[0], group, false);
-    totals.addGroup(group, coresPerWave(), std::max(pair[0].end, pair[1].end));
+    totals.addGroup(group, coresPerWave(), {&pair[0], &pair[1]});
     whatIfs().settle(together == 2, coresPerWave());
     bool isTooMuch = choice().execution == Execution::SAMPLE && double(totals.all.bytesIn + totals.all.bytesOut) > SAMPLE_BYTES;
     if ((!isLate() && !isTooMuch) || group == groups.back()) continue;
@@ -304,6 +319,57 @@ void runInTurn(int64_t count, bool isCube, Totals& totals) {
   }
 }
 
+// The state of a launch before its first block.
+void prepareRun(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks) {
+  run.isDry = choice().isDry();
+  run.guesses = 0;
+  run.blocksDepend = false;
+  run.rawPointers = false;
+  for (Region& region : run.regions) region.past = false;
+  setDeadline(budgetSeconds * (choice().groups.empty() && choice().execution != Execution::PARTS ? 1 : PART_BUDGETS));
+  resetVariables();
+  double footprint = 0;
+  for (const Buffer& buffer : wanted.arguments) footprint += double(buffer.bytes);
+  double cores = vectorBlocks ? std::min(double(vectorBlocks), chip().aiv_cores) : std::min(double(cubeBlocks), chip().aic_cores);
+  shareMemory(footprint, cores, entry().meets || cubeBlocks);
+  double chipCores = run.isMix || !vectorBlocks ? chip().aic_cores : chip().aiv_cores;
+  whatIfs().start(double(vectorBlocks + cubeBlocks), std::min(double(wanted.blockDim), chipCores), chipCores);
+}
+
+// The CPU seconds that one of these groups takes; 0 if groups depend on others. Afterwards the launch is as before.
+double secondsPerGroup(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int64_t>& groups) {
+  CallParts before = callParts();
+  Violations violations = takeViolations();
+  bool areAlone = true;
+  double began = cpuSeconds();
+  try {
+    Totals ignored;
+    runTogether(vectorBlocks, cubeBlocks, groups, ignored);
+  } catch (const Stop&) {
+    areAlone = false;  // an error of the kernel will occur again
+  }
+  areAlone = areAlone && !run.blocksDepend;
+  double seconds = cpuSeconds() - began;
+  callParts() = before;
+  restoreViolations(std::move(violations));
+  forgetGroups();
+  prepareRun(wanted, vectorBlocks, cubeBlocks);
+  return areAlone ? seconds / double(groups.size()) : 0;
+}
+
+// The groups that a dry execution runs: all of them, or the first, the last and some others if they are independent and all would take too long.
+// Those that run share L2 with as many others as in a complete launch.
+std::vector<int64_t> dryGroups(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, std::vector<int64_t> all) {
+  if (choice().execution != Execution::DRY || all.size() <= LEAST_SAMPLE) return all;
+  double each = secondsPerGroup(wanted, vectorBlocks, cubeBlocks, {all.front(), all.back()});
+  size_t count = std::max(LEAST_SAMPLE, size_t(each > 0 ? DRY_SHARE * budgetSeconds / each : 1e9));
+  if (count >= all.size()) return all;
+  std::vector<int64_t> order = groupOrder(int64_t(all.size()), coresPerWave());
+  order.resize(count);
+  run.reach = uint32_t(double(run.reach) * double(count) / double(all.size()));
+  return order;
+}
+
 void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Totals& totals) {
   if (entry().meets || cubeBlocks) {
     double cores = entry().isMix || !vectorBlocks ? chip().aic_cores : chip().aiv_cores;
@@ -316,7 +382,10 @@ void runAll(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks, Tota
       endRun("E-PART-SIZE", "blocks wait for each other, and what they do depends on the data, so neither some of them nor all of them can be executed at this size");
     std::vector<int64_t> groups(size_t(wanted.blockDim));
     std::iota(groups.begin(), groups.end(), 0);
-    runTogether(vectorBlocks, cubeBlocks, choice().groups.empty() || isSample || endsAtMeeting() ? groups : choice().groups, totals);
+    bool isAll = choice().groups.empty() || isSample || endsAtMeeting();
+    if (isAll) groups = dryGroups(wanted, vectorBlocks, cubeBlocks, groups);
+    runTogether(vectorBlocks, cubeBlocks, isAll ? groups : choice().groups, totals);
+    callParts().fellShort |= int64_t(groups.size()) < int64_t(wanted.blockDim);
   } else if (!choice().isWhole()) {
     uint64_t outputBytes = 0;
     for (const Region& region : run.regions) outputBytes += region.written ? region.written->bytes() : 0;
@@ -440,27 +509,18 @@ void launch(const Launch& wanted) {
   bool isMix = entry().isMix;
   int64_t vectorBlocks = entry().call ? int64_t(wanted.blockDim) * (isMix ? 2 : 1) : 0, cubeBlocks = entry().onCube ? int64_t(wanted.blockDim) : 0;
   run.isDry = choice().isDry();
-  run.guesses = 0;
-  run.blocksDepend = false;
   callParts().launches++;
   callParts().groups = wanted.blockDim;
-  setDeadline(budgetSeconds * (choice().groups.empty() && choice().execution != Execution::PARTS ? 1 : PART_BUDGETS));
   Arguments arguments(wanted);
   watchWriters();
   run.blockCount = wanted.blockDim;
   run.tilingKey = wanted.tilingKey;
   run.isMix = isMix;
-  run.rawPointers = false;
-  resetVariables();
-  double footprint = 0;
-  for (const Buffer& buffer : wanted.arguments) footprint += double(buffer.bytes);
-  double cores = vectorBlocks ? std::min(double(vectorBlocks), chip().aiv_cores) : std::min(double(cubeBlocks), chip().aic_cores);
-  shareMemory(footprint, cores, entry().meets || cubeBlocks);
+  prepareRun(wanted, vectorBlocks, cubeBlocks);
   given = arguments.pointers;
   if (int(given.size()) != entry().parameters)
     endRun("E-KERNEL-ARGS", "the kernel has %d parameters, but needs %zu: inputs, outputs, workspace, tiling", entry().parameters, given.size());
   double chipCores = run.isMix || !vectorBlocks ? chip().aic_cores : chip().aiv_cores;
-  whatIfs().start(double(vectorBlocks + cubeBlocks), std::min(double(wanted.blockDim), chipCores), chipCores);
   Totals totals;
   {
     Over over;

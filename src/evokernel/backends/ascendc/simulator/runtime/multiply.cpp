@@ -2,6 +2,7 @@
 #include "multiply.h"
 
 #include <cstring>
+#include <vector>
 
 namespace simulator {
 
@@ -41,25 +42,72 @@ SIMULATOR_TILES(tilesAvx2, __attribute__((target("avx2,fma"))), 32, 1)
 SIMULATOR_TILES(tilesAvx512, __attribute__((target("avx512f,fma,prefer-vector-width=512"))), 64, 2)
 #endif
 
-template <typename T> void multiplyTiles(const T* a, const T* b, T* c, int64_t m, int64_t n, int64_t k) {
+// The first `columns` columns of the result, which has n columns.
+template <typename T> void multiplyTiles(const T* a, const T* b, T* c, int64_t m, int64_t columns, int64_t n, int64_t k) {
   int64_t done = 0;
 #if defined(__x86_64__)
   static const bool hasAvx512 = __builtin_cpu_supports("avx512f"), hasAvx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (hasAvx512) {
-    done = n / (2 * PACK_COLUMNS) * 2 * PACK_COLUMNS;
+    done = columns / (2 * PACK_COLUMNS) * 2 * PACK_COLUMNS;
     tilesAvx512(a, b, c, m, done, n, k);
   }
   if (hasAvx2) {
-    tilesAvx2(a, b + done * k, c + done, m, n - done, n, k);
+    tilesAvx2(a, b + done * k, c + done, m, columns - done, n, k);
     return;
   }
 #endif
-  tiles(a, b + done * k, c + done, m, n - done, n, k);
+  tiles(a, b + done * k, c + done, m, columns - done, n, k);
+}
+
+// ---- zeros: at sizes that are checked in parts, most rows and columns of the inputs are zero
+
+struct Stretch {  // of rows or columns
+  int64_t start, count;
+};
+
+template <typename T> bool isZero(const T* values, int64_t count) {
+  static const T zero = 0;
+  return !memcmp(values, &zero, sizeof zero) && !memcmp(values, values + 1, size_t(count - 1) * sizeof zero);  // all equal to the first
+}
+
+// The rows or columns with anything but zeros; packs of `each` of them are contiguous.
+template <typename T> std::vector<Stretch> nonZero(const T* values, int64_t size, int64_t each, int64_t k) {
+  std::vector<Stretch> found;
+  for (int64_t start = 0; start < size; start += each) {
+    if (isZero(values + start * k, each * k)) continue;
+    if (!found.empty() && found.back().start + found.back().count == start) found.back().count += each;
+    else found.push_back({start, each});
+  }
+  return found;
+}
+
+bool isFinite(const int32_t*, int64_t) { return true; }
+bool isFinite(const float* values, int64_t count) {
+  constexpr uint32_t EXPONENT = 0x7f800000;
+  uint32_t bad = 0;
+  for (int64_t i = 0; i < count; i++) {
+    uint32_t bits;
+    memcpy(&bits, values + i, sizeof bits);
+    bad |= uint32_t((bits & EXPONENT) == EXPONENT);
+  }
+  return !bad;
+}
+
+// Zeros times finite numbers add nothing.
+template <typename T> void multiplyNonZero(const T* a, const T* b, T* c, int64_t m, int64_t n, int64_t k) {
+  if (!m || !n || !k) return;
+  std::vector<Stretch> rows = nonZero(a, m, PACK_ROWS, k), columns = nonZero(b, n, PACK_COLUMNS, k);
+  bool hasAllRows = rows.size() == 1 && rows[0].count == m, hasAllColumns = columns.size() == 1 && columns[0].count == n;
+  if (!hasAllRows && !isFinite(b, n * k)) rows = {{0, m}};
+  if (!hasAllColumns && !isFinite(a, m * k)) columns = {{0, n}};
+  for (const Stretch& own : rows)
+    for (const Stretch& other : columns)
+      multiplyTiles(a + own.start * k, b + other.start * k, c + own.start * n + other.start, own.count, other.count, n, k);
 }
 
 }  // namespace
 
-void multiply(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) { multiplyTiles(a, b, c, m, n, k); }
-void multiply(const int32_t* a, const int32_t* b, int32_t* c, int64_t m, int64_t n, int64_t k) { multiplyTiles(a, b, c, m, n, k); }
+void multiply(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) { multiplyNonZero(a, b, c, m, n, k); }
+void multiply(const int32_t* a, const int32_t* b, int32_t* c, int64_t m, int64_t n, int64_t k) { multiplyNonZero(a, b, c, m, n, k); }
 
 }  // namespace simulator

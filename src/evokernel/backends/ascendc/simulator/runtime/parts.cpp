@@ -11,19 +11,21 @@
 #include <set>
 
 #include "core.h"
+#include "group_ranges.h"
 
 namespace simulator {
 
 namespace {
 
 std::map<uintptr_t, std::unique_ptr<Written>> records, before;  // of this call, and of the last dry call
-std::map<int64_t, std::map<uintptr_t, std::unique_ptr<Written>>> groupRecords;  // by group: of the last complete dry call
-uint64_t lastMeeting = 0;                                                        // after which groups can run alone, or 0
-std::map<std::pair<int64_t, int64_t>, double> dryCycles;  // by launch of the call and group
+GroupRanges groupRanges;   // of the last complete dry call
+uint64_t lastMeeting = 0;  // after which groups can run alone, or 0
+std::map<std::pair<int64_t, int64_t>, uint64_t> dryWork;  // by launch of the call and group
 bool differs = false;
 double deadline = 0;
 std::set<uintptr_t> zeros;  // tensors of this call that start as zeros
 constexpr uint64_t CHECKED_EVERY = 4096;
+constexpr uint64_t HASH_START = 1469598103934665603ull, HASH_PRIME = 1099511628211ull;  // FNV-1a
 
 uint64_t overlapping(const ByteRange& range, uint64_t start, uint64_t stop, uint64_t& from) {
   from = std::max(range.start, start);
@@ -31,23 +33,22 @@ uint64_t overlapping(const ByteRange& range, uint64_t start, uint64_t stop, uint
   return to > from ? to - from : 0;
 }
 
+// The instructions of a core. The time of copies is left out: it depends on the blocks that run before and at the same time.
+uint64_t hashWork(const Counts& c) {
+  uint64_t hash = HASH_START;
+  for (uint64_t count : {c.vectorCalls, c.copies, c.bytesIn, c.bytesOut, c.scalarGm, c.scalarUb, c.macs}) hash = (hash ^ count) * HASH_PRIME;
+  for (int pipe : {S, V, M, MTE1, FIX}) {
+    uint64_t bits;
+    memcpy(&bits, &c.busy[pipe], sizeof bits);
+    hash = (hash ^ bits) * HASH_PRIME;
+  }
+  return hash;
+}
+
 Written& recordIn(std::map<uintptr_t, std::unique_ptr<Written>>& all, uintptr_t at, uint64_t bytes) {
   std::unique_ptr<Written>& record = all[at];
   if (!record || record->bytes() != bytes) record = std::make_unique<Written>(bytes);
   return *record;
-}
-
-// What groups wrote to a tensor of the binding, they wrote to the tensor of the caller.
-void copyGroupRecords(uintptr_t to, uintptr_t from, uint64_t skip, uint64_t bytes) {
-  for (auto& group : groupRecords) {
-    auto found = group.second.find(from);
-    if (found == group.second.end()) continue;
-    Written& target = recordIn(group.second, to, bytes);
-    for (const ByteRange& range : found->second->ranges()) {
-      uint64_t start, length = overlapping(range, skip, skip + bytes, start);
-      if (length) target.add(start - skip, length);
-    }
-  }
 }
 
 }  // namespace
@@ -69,10 +70,10 @@ void startCall() {
   callParts() = CallParts();
   differs = false;
   if (choice().execution == Execution::DRY || choice().execution == Execution::SAMPLE) {
-    groupRecords.clear();
+    groupRanges.clear();
     lastMeeting = 0;
   }
-  if (choice().execution == Execution::DRY) dryCycles.clear();
+  if (choice().execution == Execution::DRY) dryWork.clear();
 }
 
 bool endsAtMeeting() { return lastMeeting && choice().execution == Execution::PARTS && !choice().groups.empty(); }
@@ -82,14 +83,23 @@ bool isLeftOut(int64_t group) {
   return std::find(choice().groups.begin(), choice().groups.end(), group) == choice().groups.end();
 }
 
-void noteCycles(int64_t group, double cycles) {
+void forgetGroups() { groupRanges.clear(); }
+
+void noteGroup(int64_t group, const std::vector<const Counts*>& cores) {
   std::pair<int64_t, int64_t> key{callParts().launches, group};
+  uint64_t work = 0;
+  double bytesMoved = 0;
+  for (const Counts* c : cores) {
+    work = (work ^ hashWork(*c)) * HASH_PRIME;
+    bytesMoved += double(c->bytesIn) + double(c->bytesOut);
+  }
+  if (choice().execution == Execution::DRY && !callParts().fellShort) groupRanges.finish(group, bytesMoved);
   if (choice().isDry()) {
-    dryCycles[key] = cycles;
+    dryWork[key] = work;
     return;
   }
-  auto dry = dryCycles.find(key);
-  if (choice().execution == Execution::PARTS && dry != dryCycles.end() && dry->second != cycles) differs = true;
+  auto dry = dryWork.find(key);
+  if (choice().execution == Execution::PARTS && dry != dryWork.end() && dry->second != work) differs = true;
 }
 
 bool matchesDry() { return !differs; }
@@ -97,9 +107,9 @@ bool matchesDry() { return !differs; }
 void noteWrite(Written& record, uint64_t start, uint64_t bytes, bool adds) {
   int64_t group = groupOf(*core);
   if (record.bytes()) callParts().isOutputWritten = true;
-  if (choice().execution == Execution::DRY && callParts().meetings && record.bytes())
+  if (choice().execution == Execution::DRY && record.bytes())
     for (const auto& one : records)
-      if (one.second.get() == &record) recordIn(groupRecords[group], one.first, record.bytes()).add(start, bytes);
+      if (one.second.get() == &record) groupRanges.add(group, one.first, record.bytes(), start, bytes);
   if (choice().execution == Execution::TOUCHING && !callParts().touching.count(group))
     for (const auto& one : records) {
       if (one.second.get() != &record) continue;
@@ -142,7 +152,7 @@ void copyWritten(void* to, const void* from, uint64_t bytes) {
   uint64_t skip = at - found->first;
   if (zeros.count(found->first)) noteZeros(to);
   if (skip >= found->second->bytes()) return;
-  copyGroupRecords(reinterpret_cast<uintptr_t>(to), found->first, skip, bytes);
+  groupRanges.copy(reinterpret_cast<uintptr_t>(to), found->first, skip, bytes);
   for (const ByteRange& range : found->second->ranges()) {
     uint64_t start, length = overlapping(range, skip, skip + bytes, start);
     if (!length) continue;
@@ -225,13 +235,17 @@ int simulator_splits_at_meeting(double macs) {
   simulator::lastMeeting = isOrderly && !last.guesses && !last.fellShort && simulator::zeros.empty() ? last.meetings : 0;
   return simulator::lastMeeting != 0;
 }
-void simulator_locate(const int64_t* groups, int64_t count) {
-  simulator::records.clear();
+int simulator_locate(const int64_t* groups, int64_t count) {
   for (int64_t i = 0; i < count; i++)
-    for (const auto& one : simulator::groupRecords[groups[i]]) {
-      simulator::Written& target = simulator::recordIn(simulator::records, one.first, one.second->bytes());
-      for (const simulator::ByteRange& range : one.second->ranges()) target.add(range.start, range.stop - range.start);
-    }
+    if (!simulator::groupRanges.knows(groups[i])) return 0;
+  simulator::records.clear();
+  callParts().bytesMoved = 0;
+  for (int64_t i = 0; i < count; i++) {
+    callParts().bytesMoved += simulator::groupRanges.bytesMoved(groups[i]);
+    simulator::groupRanges.addTo(
+        groups[i], [](uintptr_t tensor, uint64_t size) -> simulator::Written& { return simulator::recordIn(simulator::records, tensor, size); });
+  }
+  return 1;
 }
 int64_t simulator_blocks_run() { return callParts().blocksRun; }
 int64_t simulator_guesses() { return int64_t(callParts().guesses); }

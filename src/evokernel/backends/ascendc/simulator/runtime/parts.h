@@ -52,9 +52,12 @@ bool endsAtMeeting();
 // A write of the running core.
 void noteWrite(Written& record, uint64_t start, uint64_t bytes, bool adds);
 
-// The cycles of a group that ran.
-void noteCycles(int64_t group, double cycles);
-// Whether all groups that this launch executed really took as many cycles as in the last dry execution of the same launch.
+// A group that ran: what its cores did.
+struct Counts;
+void noteGroup(int64_t group, const std::vector<const Counts*>& cores);
+// The writes of groups so far do not count.
+void forgetGroups();
+// Whether all groups that this launch executed really did as much as in the last dry execution of the same launch.
 bool matchesDry();
 
 // The record of the tensor at this address, which exists for all launches of a call; nullptr in a whole execution.
@@ -102,8 +105,8 @@ int64_t simulator_touching(int64_t* into, int64_t capacity);
 double simulator_bytes_moved();
 // Whether the groups of the last call, a dry one with at least `macs` multiplications, can run alone after their last meeting; the following calls then do so.
 int simulator_splits_at_meeting(double macs);
-// The records become those of these groups in the last dry call.
-void simulator_locate(const int64_t* groups, int64_t count);
+// The records become those of these groups in the last complete dry call, and its moved bytes theirs. 0 if it did not execute all of them completely.
+int simulator_locate(const int64_t* groups, int64_t count);
 // Whether any tensor, or this one, consists of zeros before the first launch of the call.
 int simulator_has_zeros();
 int simulator_starts_as_zeros(const void* data);
