@@ -74,10 +74,10 @@ VARIANTS = {
         "torch.randn(2, 40, A, 23), torch.randn(36, 20, 3, 4), torch.randn(36)", {"windows": "cube", "part": "fit"}),
     "convolution over parts of long rows, on the cube alone": (
         "x, w", "F.conv2d(x, w, padding=2, dilation=2, groups=2)",
-        "torch.randn(1, 6, 9, 28 * A), torch.randn(20, 3, 3, 3)", {"windows": "cube", "part": "fit"}),
+        "torch.randn(1, 34, 9, 28 * A), torch.randn(20, 17, 3, 3)", {"windows": "cube", "part": "fit"}),
     "convolution over three axes, on the cube alone": (
         "x, w", "F.conv3d(x, w, padding=1, dilation=(1, 2, 1))",
-        "torch.randn(1, 3, 5, A, 14), torch.randn(18, 3, 3, 3, 2)", {"windows": "cube", "part": "32"}),
+        "torch.randn(1, 19, 5, A, 14), torch.randn(18, 19, 3, 3, 2)", {"windows": "cube", "part": "32"}),
     "transposed convolution": (
         "x, w, b", "F.conv_transpose2d(x, w, b, stride=2, padding=1)",
         "torch.randn(1, 6, A, 7), torch.randn(6, 9, 3, 3), torch.randn(9)", {}),
