@@ -45,6 +45,8 @@ VARIANTS = {
     "halves": ("x", "torch.sigmoid(x)", "torch.randn(A, B).half()", {"algorithm": "chunks"}),
     "product of rows": ("x, y", "torch.relu(x @ y.T)", "torch.randn(A, 70), torch.randn(B, 70)", {"unit": "vector", "reduce": "halves"}),
     "product on the cube": ("x, y, z", "torch.relu(x @ y.T + z)", "torch.randn(A, 70), torch.randn(B, 70), torch.randn(B)", {"part": "32"}),
+    "product whose rows are further apart than 16 bits": (
+        "x, y", "x @ y", "torch.randn(A, 20), torch.randn(20, 70001)", {"part": "fit"}),
     "product of a batch": ("x, y", "torch.bmm(x, y)", "torch.randn(3, A, B), torch.randn(3, B, 36)", {"unit": "vector"}),
     "argmax": ("x", "x.argmax(1)", "torch.randn(A, B)", {"algorithm": "chunks"}),
     "rows by index": ("x, i", "torch.index_select(x, 0, i)", "torch.randn(A, B), torch.randint(0, A, (33,))", {}),
