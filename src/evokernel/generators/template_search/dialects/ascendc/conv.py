@@ -24,7 +24,7 @@ MOST_TERMS = 65535
 MOST_COLUMNS = 7
 """Columns of a window up to which the cube alone is faster: it copies lines at odd addresses, which is slow, once for each column."""
 LEAST_CHANNELS = 16
-"""Channels per group from which it is: the cube alone multiplies 16 at once."""
+"""Channels per group from which it is: the cube alone multiplies 16 at once. Images whose size exceeds 16 bits need a copy per channel."""
 NARROW = 128
 """Width of an image below which gathering shifted lines is faster than copying them: short copies cost mostly their start."""
 FEW_WEIGHTS = 4096
@@ -73,7 +73,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     }  # fmt: skip
     traits = {"few channels" if is_narrow else "channels", "direct" if is_direct else "columns"}
     is_dense = not is_point and not is_transposed and (pattern.epilogue is None or is_bias(pattern))
-    is_deep = max(in_channels.values) >= LEAST_CHANNELS
+    is_deep = max(in_channels.values) >= LEAST_CHANNELS and max(multiply_nums(x.shape[2:]).values) <= MOST_TERMS
     fits = max(calculate("mul", taps, out_channels).values) <= MOST_TERMS and max(w.shape[-1].values) <= MOST_COLUMNS
     if is_dense and is_deep and is_number(strides[-1], 1) and fits:
         traits |= {"lines"}
