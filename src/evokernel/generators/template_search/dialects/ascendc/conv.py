@@ -73,7 +73,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     }  # fmt: skip
     traits = {"few channels" if is_narrow else "channels", "direct" if is_direct else "columns"}
     is_dense = not is_point and not is_transposed and (pattern.epilogue is None or is_bias(pattern))
-    is_deep = max(in_channels.values) >= LEAST_CHANNELS and max(multiply_nums(x.shape[2:]).values) <= MOST_TERMS
+    is_deep = in_channels.value >= LEAST_CHANNELS and max(multiply_nums(x.shape[2:]).values) <= MOST_TERMS
     fits = max(calculate("mul", taps, out_channels).values) <= MOST_TERMS and max(w.shape[-1].values) <= MOST_COLUMNS
     if is_dense and is_deep and is_number(strides[-1], 1) and fits:
         traits |= {"lines"}
