@@ -31,6 +31,7 @@ SAFE = {
     "temps": "reuse", "algorithm": "whole", "rows": "fill", "hoist": "once", "keep": "kept", "reduce": "level", "store": "copy",
     "split": "partials", "divide": "reciprocal", "tanh": "exp", "through": "bind", "index": "bits", "shift": "max", "unit": "cube",
     "part": "64", "ksteps": "2", "block": "4", "columns": "64", "ktile": "64", "accumulate": "axpy", "banks": "apart", "fuse": "all",
+    "windows": "vector",
 }  # fmt: skip
 VARIANTS = {
     "softmax": ("x", "torch.softmax(x, -1)", "torch.randn(A, B)", {}),
@@ -44,6 +45,8 @@ VARIANTS = {
     "halves": ("x", "torch.sigmoid(x)", "torch.randn(A, B).half()", {"algorithm": "chunks"}),
     "product of rows": ("x, y", "torch.relu(x @ y.T)", "torch.randn(A, 70), torch.randn(B, 70)", {"unit": "vector", "reduce": "halves"}),
     "product on the cube": ("x, y, z", "torch.relu(x @ y.T + z)", "torch.randn(A, 70), torch.randn(B, 70), torch.randn(B)", {"part": "32"}),
+    "product whose rows are further apart than 16 bits": (
+        "x, y", "x @ y", "torch.randn(A, 20), torch.randn(20, 70001)", {"part": "fit"}),
     "product of a batch": ("x, y", "torch.bmm(x, y)", "torch.randn(3, A, B), torch.randn(3, B, 36)", {"unit": "vector"}),
     "argmax": ("x", "x.argmax(1)", "torch.randn(A, B)", {"algorithm": "chunks"}),
     "rows by index": ("x, i", "torch.index_select(x, 0, i)", "torch.randn(A, B), torch.randint(0, A, (33,))", {}),
@@ -68,6 +71,15 @@ VARIANTS = {
     "convolution over three axes": (
         "x, w", "F.conv3d(x, w, padding=1, dilation=(1, 2, 1))",
         "torch.randn(1, 3, 5, A, 14), torch.randn(18, 3, 3, 3, 2)", {"part": "32"}),
+    "convolution on the cube alone": (
+        "x, w, b", "F.conv2d(x, w, b, stride=(2, 1), padding=(1, 2), groups=2)",
+        "torch.randn(2, 40, A, 23), torch.randn(36, 20, 3, 4), torch.randn(36)", {"windows": "cube", "part": "fit"}),
+    "convolution over parts of long rows, on the cube alone": (
+        "x, w", "F.conv2d(x, w, padding=2, dilation=2, groups=2)",
+        "torch.randn(1, 34, 9, 28 * A), torch.randn(20, 17, 3, 3)", {"windows": "cube", "part": "fit"}),
+    "convolution over three axes, on the cube alone": (
+        "x, w", "F.conv3d(x, w, padding=1, dilation=(1, 2, 1))",
+        "torch.randn(1, 19, 5, A, 14), torch.randn(18, 19, 3, 3, 2)", {"windows": "cube", "part": "32"}),
     "transposed convolution": (
         "x, w, b", "F.conv_transpose2d(x, w, b, stride=2, padding=1)",
         "torch.randn(1, 6, A, 7), torch.randn(6, 9, 3, 3), torch.randn(9)", {}),

@@ -13,7 +13,7 @@ from evokernel.generators.template_search.dialects import Dialect, RenderedStage
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import BLOCKS
 from evokernel.generators.template_search.dialects.ascendc.emit import format_num
 from evokernel.generators.template_search.dialects.ascendc.local_memory import SHIFT_BYTES
-from evokernel.generators.template_search.graph import Node, Num
+from evokernel.generators.template_search.graph import Node, Num, Shape
 from evokernel.generators.template_search.kernel_template import PatternDescription, TemplateVariables
 from evokernel.generators.template_search.patterns import multiply_nums
 from evokernel.generators.template_search.stage_planner import Plan, Stage
@@ -25,6 +25,8 @@ ENUMS = {
 WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8, "uint8": 1, "bool": 1}
 PARTIALS = "16 * 64 * 32"
 """Bytes for partial results of a stage: up to 16 passes, 64 blocks, 32 bytes each."""
+ROW_WINDOW = ("batch", "M", "each", "nw", "od", "oh", "ow", "kd", "kh", "kw", "sh", "dh", "dw", "pw")
+"""Those of a convolution on the cube alone."""
 WINDOW = ("batch", "M", "each", "od", "oh", "ow", "kd", "kh", "kw")
 """The sizes of a convolution that host code chooses its tiles by; `each` are the channels of a group."""
 ATTRIBUTES = {"int": ("Int", "int64_t"), "float": ("Float", "double"), "bool": ("Bool", "bool")}
@@ -58,6 +60,7 @@ def build_kernel_variables(
             call_arguments.append(f"{name}_{stage.name}")
         if uses_cube(stage):
             cubes.append(describe_cube(stage))
+            call_arguments += ["unit"] if is_on_rows(stage.description, stage.choice) else []
             call_arguments += [f"td.{stage.name}_{side}" for side in tile_sides(stage.description, stage.choice)]
         else:
             elements.append(format_num(multiply_nums(stage.stage.out.shape)))
@@ -68,7 +71,7 @@ def build_kernel_variables(
         "outputs": [{"name": o.name, "kind": ENUMS[o.dtype]} for o in signature.outputs],
         "attributes": [{"name": s.name, "getter": ATTRIBUTES[s.kind][0], "kind": ATTRIBUTES[s.kind][1]} for s in signature.scalars],
         "windowed": any(cube["is_windowed"] for cube in cubes), "shift_bytes": SHIFT_BYTES,
-        "has_products": not all(cube["is_windowed"] for cube in cubes),
+        "has_products": not all(cube["is_windowed"] for cube in cubes), "on_rows": any(cube["is_on_rows"] for cube in cubes),
         "fields": fields, "buffers": buffers, "calls": calls, "cubes": cubes,
         "elements": elements, "is_mixed": bool(elements) or any(cube["needs_vectors"] for cube in cubes),
         "blocks": kernel_choice.get("blocks", "cores"),
@@ -83,6 +86,8 @@ def scratch_bytes(description: PatternDescription, choice: Choice, stage: str = 
     scratch = description.variables.get("scratch")
     for name, elements in scratch.items() if isinstance(scratch, dict) else ():
         sizes[name] = f"({format_num(elements)}) * {WIDTHS['float32']}"
+    if is_on_rows(description, choice):
+        return {"turned": f"({format_num(multiply_nums(weight_shape(description)))}) * {WIDTHS['float32']}"}
     if is_windowed(description, choice):
         sizes.pop("right", None)
         sizes["shifted"] = f"static_cast<uint64_t>(blocks) * 2 * Slot({stage}, {stage}_tileH, {stage}_tileW) * {WIDTHS['float32']}"
@@ -96,11 +101,24 @@ def uses_cube(rendered_stages: RenderedStage) -> bool:
 
 def is_windowed(description: PatternDescription, choice: Choice) -> bool:
     """Whether a stage is a convolution on the cube, for which the vector cores write the columns of each tile."""
-    return choice.get("unit") == "cube" and bool(description.variables.get("is_windowed"))
+    is_cube = choice.get("unit") == "cube" and not is_on_rows(description, choice)
+    return is_cube and bool(description.variables.get("is_windowed"))
+
+
+def is_on_rows(description: PatternDescription, choice: Choice) -> bool:
+    """Whether a stage is a convolution on the cube alone, which copies shifted lines of the image."""
+    return choice.get("unit") == "cube" and choice.get("windows") == "cube"
+
+
+def weight_shape(description: PatternDescription) -> Shape:
+    """The shape of a convolution's weights."""
+    return next(g.value.shape for g in description.arguments if g.name == "left" and isinstance(g.value, Node))
 
 
 def tile_sides(description: PatternDescription, choice: Choice) -> tuple[str, ...]:
     """The names of the sizes of a tile on the cube; `rowW` are the elements from row to row of the columns."""
+    if is_on_rows(description, choice):
+        return ("tileM", "tileH", "tileW")
     return ("tileM", "tileH", "tileW", "rowW") if is_windowed(description, choice) else ("tileM", "tileN")
 
 
@@ -110,15 +128,21 @@ def describe_cube(stage: RenderedStage) -> dict[str, object]:
     sizes = {g.name: format_num(g.value) for g in arguments if isinstance(g.value, Num)}
     side = "0" if stage.choice["part"] == "fit" else stage.choice["part"]
     follows, windowed = "true" if variables["follows"] else "false", is_windowed(stage.description, stage.choice)
-    if windowed:
+    on_rows = is_on_rows(stage.description, stage.choice)
+    if on_rows or windowed:
         sizes["each"] = f"({sizes['channels']}) / ({sizes['groups']})"
+    if on_rows:
+        values = [*(sizes[n] for n in ROW_WINDOW), side]
+    elif windowed:
         strides = ("1", "1") if variables["is_transposed"] else (sizes["sh"], sizes["sw"])
         gathers = "true" if variables["gathers"] else "false"
         values = [*(sizes[n] for n in WINDOW), *strides, sizes["dh"], sizes["dw"], side, follows, gathers]
     else:
         values = [*(sizes[n] for n in ("batch", "M", "N", "K")), side, follows, str(variables["turned"])]
     return {
-        "name": stage.name, "is_windowed": windowed, "needs_vectors": bool(variables["follows"]) or windowed,
+        "name": stage.name, "is_windowed": windowed, "is_on_rows": on_rows,
+        "kind": "RowConvolution" if on_rows else "Convolution" if windowed else "Product",
+        "needs_vectors": not on_rows and (bool(variables["follows"]) or windowed),
         "tile": [side for side in tile_sides(stage.description, stage.choice) if side != "rowW"], "sizes": ", ".join(values),
     }  # fmt: skip
 
@@ -130,6 +154,7 @@ def build_stage_variables(stage: Stage, description: PatternDescription, d: Choi
         kind = "GM_ADDR" if isinstance(g.value, Node) else "uint32_t" if g.value.is_integer else "float"
         parameters.append(f"{kind} {g.name}")
     parameters += [f"GM_ADDR {name}" for name in scratch_bytes(description, d)]
+    parameters += ["GM_ADDR unit"] if is_on_rows(description, d) else []
     parameters += [f"uint32_t {side}" for side in tile_sides(description, d)] if d.get("unit") == "cube" else []
     parameters.append("GM_ADDR out")
     return {"params": ", ".join(parameters), "names": ", ".join(p.split()[-1] for p in parameters)}

@@ -1,11 +1,13 @@
 """Convolutions over one to three axes, also grouped and transposed, as matrix products of the weights with columns of the image.
 
-On the cube, the vector cores of each block write the columns of one tile ahead of its cube.
+On the cube, the vector cores of each block write the columns of one tile ahead of its cube. With steps of one along the lines and no
+epilogue but a bias, the cube works alone: it copies the lines once for each column of a window, and turns the weights first.
 On the vector unit, few channels are sums of shifted lines; for more of them, all columns are in the workspace.
 """
 
 from __future__ import annotations
 
+from evokernel.generators.template_search.decisions import Decision, one_of
 from evokernel.generators.template_search.dialects.ascendc.local_memory import SHIFT_BYTES
 from evokernel.generators.template_search.dialects.ascendc.matmul import PRODUCT_DECISIONS, describe_product
 from evokernel.generators.template_search.dialects.ascendc.pool import AXES
@@ -19,6 +21,10 @@ FEW_CHANNELS = 8
 """Output channels per group below which the vector unit computes the product."""
 MOST_TERMS = 65535
 """Products per output that the cube's copies of weights can address: a row stride has 16 bits."""
+MOST_COLUMNS = 7
+"""Columns of a window up to which the cube alone is faster: it copies lines at odd addresses, which is slow, once for each column."""
+LEAST_CHANNELS = 16
+"""Channels per group from which it is: the cube alone multiplies 16 at once. Images whose size exceeds 16 bits need a copy per channel."""
 NARROW = 128
 """Width of an image below which gathering shifted lines is faster than copying them: short copies cost mostly their start."""
 FEW_WEIGHTS = 4096
@@ -63,9 +69,23 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         **product.variables, "is_point": is_point, "is_transposed": is_transposed, "scratch": scratch, "left_batch": "o % groups",
         "is_windowed": not is_point, "gathers": gathers, "shift_bytes": SHIFT_BYTES,
         "is_direct": is_direct, "padded": is_transposed or not all(is_number(n, 0) for n in paddings),
+        "has_bias": is_bias(pattern),
     }  # fmt: skip
     traits = {"few channels" if is_narrow else "channels", "direct" if is_direct else "columns"}
+    is_dense = not is_point and not is_transposed and (pattern.epilogue is None or is_bias(pattern))
+    is_deep = in_channels.value >= LEAST_CHANNELS and max(multiply_nums(x.shape[2:]).values) <= MOST_TERMS
+    fits = max(calculate("mul", taps, out_channels).values) <= MOST_TERMS and max(w.shape[-1].values) <= MOST_COLUMNS
+    if is_dense and is_deep and is_number(strides[-1], 1) and fits:
+        traits |= {"lines"}
     return PatternDescription((*tensors, *product.arguments, *window), variables, product.traits | traits)
+
+
+def is_bias(pattern: KernelPattern) -> bool:
+    """Whether the only step after a convolution adds one number per channel."""
+    after = pattern.epilogue
+    if after is None or after.op != "add" or len(pattern.operands) != 1 or len(after.args) != 2:
+        return False
+    return all(x.op == "leaf" for x in after.args) and pattern.operands[0].present == (False, True, False)
 
 
 def is_number(num: Num, value: int) -> bool:
@@ -85,6 +105,7 @@ template = KernelTemplate(
     decisions=(
         *(d._replace(excluded_by="few channels") for d in PRODUCT_DECISIONS if d.name == "unit"),
         *(d._replace(options=("vector",), trait="few channels") for d in PRODUCT_DECISIONS if d.name == "unit"),
+        Decision("windows", ("vector", "cube"), one_of("unit", "cube"), trait="lines"),
         *(d._replace(excluded_by="direct") for d in PRODUCT_DECISIONS if d.name in OF_PRODUCTS),
         *(d for d in PRODUCT_DECISIONS if d.name not in (*OF_PRODUCTS, "unit")),
     ),
