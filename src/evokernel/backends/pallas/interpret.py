@@ -28,6 +28,7 @@ MAX_GRID_STEPS = 2000
 
 XLA_OPTIONS: dict[str, Any] = {
     "xla_cpu_use_fusion_emitters": False,
+    "xla_cpu_parallel_codegen_split_count": 1,
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_multi_thread_eigen": False,

@@ -16,6 +16,7 @@ import numpy as np
 from jax._src import core
 from jax.extend.core import ClosedJaxpr
 
+from evokernel.backends.pallas.interpret import XLA_OPTIONS
 from evokernel.backends.pallas.parts.reshape_boxes import find_reshaped_box
 from evokernel.backends.pallas.tpu_rounding import add_tpu_rounding
 from evokernel.core.errors import CandidateError
@@ -367,16 +368,22 @@ def element_strides(shape: Sequence[int]) -> list[int]:
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def run_on_cpu(function: Callable[..., Any], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Compiles a function for the CPU and calls it."""
+compiled_equations: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+"""By identity of the equation and shapes of its operands: the equation, which keeps its identity, and its program."""
+
+
+def compile_for_cpu(function: Callable[..., Any], arrays: Sequence[np.ndarray]) -> Any:
+    """Compiles a function for arrays of these shapes."""
     shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in arrays]
-    compiled = jax.jit(function).trace(*shapes).lower(lowering_platforms=("cpu",)).compile()
-    return [np.asarray(result) for result in compiled(*arrays)]
+    return jax.jit(function).trace(*shapes).lower(lowering_platforms=("cpu",)).compile(XLA_OPTIONS)
 
 
 def evaluate_equation(equation: Any, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of one operation outside kernels, with the rounding of the TPU."""
-    arguments = [core.Var(variable.aval) for variable in equation.invars]
-    jaxpr = core.Jaxpr((), arguments, equation.outvars, [equation.replace(invars=arguments)])
-    closed = add_tpu_rounding(ClosedJaxpr(jaxpr, ()))
-    return run_on_cpu(core.jaxpr_as_fun(closed), values)
+    """The results of one operation outside kernels, with the rounding of the TPU. It is compiled once for each shape."""
+    key = (id(equation), *((value.shape, value.dtype) for value in values))
+    if key not in compiled_equations:
+        arguments = [core.Var(variable.aval) for variable in equation.invars]
+        jaxpr = core.Jaxpr((), arguments, equation.outvars, [equation.replace(invars=arguments)])
+        closed = add_tpu_rounding(ClosedJaxpr(jaxpr, ()))
+        compiled_equations[key] = equation, compile_for_cpu(core.jaxpr_as_fun(closed), values)
+    return [np.asarray(result) for result in compiled_equations[key][1](*values)]
