@@ -19,6 +19,7 @@ from evokernel.experiments import outcome_reuse
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec, Table, final_eval_config
 from evokernel.memory import packs
 from evokernel.memory.bank import Bank
+from evokernel.memory.bank_contamination import find_contamination
 from evokernel.memory.pack_contamination import refuse_contaminated_pack
 from evokernel.memory.pack_file import PackFilters, read_pack
 from evokernel.reports import metrics
@@ -130,7 +131,7 @@ def import_pack_into_bank(pack: Path, config: RunConfig) -> None:
 
 
 def learn_pack(arm_run: ArmRun, listen: Listener = lambda run, record: None, held_out: Sequence[str] = ()) -> Path:
-    """Complete a run and export its memory as a pack next to its folder, without the held-out tasks.
+    """Complete a run and export its memory as a pack next to its folder, without anything that reveals the held-out tasks (patterns).
 
     An existing pack is kept, with or without its run; if its run exists, the settings must be the same.
     """
@@ -140,6 +141,14 @@ def learn_pack(arm_run: ArmRun, listen: Listener = lambda run, record: None, hel
             refuse_changed_settings(Run.open(arm_run.folder), arm_run.config, CHANGEABLE_SETTINGS)
     else:
         complete_run(arm_run, listen)
-        filters = PackFilters(backend=arm_run.config.plugin_name("backend"), exclude=tuple(held_out))
-        packs.export_pack(arm_run.folder / "memory.db", file, filters)
+        export_learned_pack(arm_run, file, held_out)
+    return file
+
+
+def export_learned_pack(arm_run: ArmRun, file: Path, held_out: Sequence[str]) -> Path:
+    """Write the memory of a run as a pack, without the items that reveal held-out tasks under any name."""
+    bank = arm_run.folder / "memory.db"
+    filters = PackFilters(backend=arm_run.config.plugin_name("backend"), held_out=",".join(held_out))
+    exclusions = find_contamination(bank, filters.held_out).export_filter() if held_out else packs.NO_EXCLUSIONS
+    packs.export_pack(bank, file, filters, exclusions)
     return file

@@ -69,10 +69,13 @@ def estimate_variance(differences: Grid) -> VarianceParts:
     return VarianceParts(max(0.0, between_operators), max(0.0, between_seeds), residual)
 
 
-def variance_from_interval(low: float, high: float, operators: int) -> VarianceParts:
-    """Return the variance behind a recorded 95 % interval, all of it between operators: further seeds are not expected to help."""
+def variance_from_interval(low: float, high: float, operators: int, seeds: int) -> VarianceParts:
+    """Return the variance behind a recorded 95 % interval as what neither operators nor seeds explain.
+
+    Then a plan with fewer seeds than the recorded runs needs more operators, which is the cautious reading of an interval alone.
+    """
     error = (high - low) / (2 * NormalDist().inv_cdf((1 + CONFIDENCE) / 2))
-    return VarianceParts(error**2 * operators, 0.0, 0.0)
+    return VarianceParts(0.0, 0.0, error**2 * operators * seeds)
 
 
 def detectable_difference(variance: VarianceParts, operators: int, seeds: int, power: float = POWER) -> float:

@@ -124,7 +124,7 @@ def build_pack(
         return derive_pack(spec, pack, folder / f"{pack.name}-{seed}.jsonl", seed, packs[pack.source])
     learner = spec.model_copy(update={"name": f"{spec.name}-pack", "final_eval": None})
     arm = ArmSpec(name=pack.name, settings=pack.settings)
-    held_out = [task.id for group in pack.exclude_groups for task in tasks[group]]
+    held_out = task_patterns(tasks, pack.exclude_groups)
     return learn_pack(make_arm_run(learner, arm, task_patterns(tasks, pack.groups), folder, seed), listen, held_out)
 
 

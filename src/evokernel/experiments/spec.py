@@ -29,7 +29,7 @@ class PackSpec(Record):
     groups: tuple[str, ...] = ()
     settings: Table = {}
     exclude_groups: tuple[str, ...] = ()
-    """Groups whose items are removed from the pack: those that arms with this pack are evaluated on."""
+    """Groups that the pack must not reveal: those that arms with this pack are evaluated on."""
     source: str = ""
     """An earlier pack from which this one is made, instead of by a run of its own."""
     misleading_share: float = Field(default=0.0, ge=0, le=1)
