@@ -72,6 +72,16 @@ def test_contexts_are_well_formed(policy, tmp_path):
                 assert context.start_point.outcome.feasible
 
 
+def test_strategy_without_memory_shows_nothing_of_other_tasks(tmp_path):
+    for name in {settings["policy"] for settings in list_policies() if "memory" in settings}:
+        with open_bank(tmp_path / f"{name}.db") as bank:
+            attempts, contexts = run_policy(make_plugin("policy", name, memory="none", seed=7, budget=STEPS), bank)
+        own = {attempt.memory_id: attempt.task for attempt in attempts}
+        tasks = {attempt.id: attempt.task for attempt in attempts}
+        shown = [(id, entry) for id, context in contexts.items() for entry in context.items]
+        assert all(own.get(entry.item.id.removesuffix("/note")) == tasks[id] for id, entry in shown if entry.role != "api"), name
+
+
 def test_equal_runs_are_equal(policy, tmp_path):
     runs = []
     for name in "ab":

@@ -58,6 +58,7 @@ def test_overrides_reach_axes_before_and_arms_after_they_are_combined(tmp_path):
     overrides = ["arms.value+few.policy.top_n=1", "axes.memory.few.policy.top_n=5", "budget=7"]
     settings = {arm.name: arm.settings for arm in spec.read_spec(write_file(tmp_path), overrides).arms}
     assert settings["climb+few"]["policy"]["top_n"] == 5
+    assert {"climb+many", "value+many", "value+few"} <= settings.keys(), "the other values of the axes stay"
     assert settings["value+few"]["policy"]["top_n"] == 1
     with pytest.raises(UserError, match=r"has no arm 'value\+fw' \(did you mean 'value\+few'\?\)"):
         spec.read_spec(write_file(tmp_path), ["arms.value+fw.budget=1"])

@@ -172,9 +172,11 @@ def merge_settings(table: Table, updates: Mapping[str, Any]) -> None:
         if key in PARTS and isinstance(value, Mapping):
             old = table.get(key, RunConfig.model_fields[key].default)
             old = {"name": old} if isinstance(old, str) else old
-            table[key] = {**(old if value.get("name", old["name"]) == old["name"] else {}), **value}
+            is_same = "name" not in old or value.get("name", old["name"]) == old["name"]
+            table[key] = {**(old if is_same else {}), **value}
         elif isinstance(value, Mapping) and isinstance(table.get(key), Mapping):
-            table[key] = {**table[key], **value}
+            table[key] = dict(table[key])
+            merge_settings(table[key], value)
         else:
             table[key] = value
 

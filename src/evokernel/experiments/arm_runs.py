@@ -27,7 +27,8 @@ from evokernel.reports.metrics import TaskResult
 from evokernel.suites.loader import load_tasks
 
 CHANGEABLE_SETTINGS = ("budget", "workers", "concurrency", "memory")
-"""Settings that may differ when runs are resumed: none of them changes an attempt."""
+"""Settings that may differ when runs are resumed: none of them changes an attempt that was made. Strategies that plan with the budget, such
+as `beam`, group earlier attempts by the new one."""
 ResultsByArm = dict[str, dict[int, list[TaskResult]]]
 """Results by arm and seed."""
 Listener = Callable[[Run, Attempt | FinalResult], None]
