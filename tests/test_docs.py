@@ -55,8 +55,9 @@ def find_broken_links(page: Path, text: str) -> list[str]:
 
 
 def list_commands(text: str) -> list[list[str]]:
-    """Every `evokernel …` line of the unnamed or shell blocks of a text."""
-    lines = [line for language, block in FENCES.findall(text) if language in ("", "sh", "bash", "console") for line in block.splitlines()]
+    """Every `evokernel …` line of the unnamed or shell blocks of a text; a backslash continues a line."""
+    blocks = [block.replace("\\\n", " ") for language, block in FENCES.findall(text) if language in ("", "sh", "bash", "console")]
+    lines = [line for block in blocks for line in block.splitlines()]
     return [shlex.split(line, comments=True) for line in lines if line.startswith("evokernel ")]
 
 
