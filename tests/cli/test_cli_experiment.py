@@ -307,9 +307,10 @@ def test_experiments_of_our_results_have_a_plan(path, call):
     own_groups = [word for name in groups_by_path for word in ("--set", f"groups.{name}=starter")]  # instead of a checkout that is not here
     result = call("experiment", path, "--dry-run", "--max-operators", 40, "--json", *own_groups)
     assert result.code == 0, result.err
-    if spec.read_spec(str(path)).packs:  # transfer between operators needs enough of them for a confidence interval
-        assert all(row["operators"] >= 40 for row in result.json["rows"])
-        assert spec.read_spec(str(path)).seeds == 5
+    own = spec.read_spec(str(path))
+    if own.packs and own.compare:  # a comparison between operators needs enough of them for a confidence interval
+        assert all(row["operators"] >= 40 for row in result.json["rows"] if row["part"] == "arm")
+        assert own.seeds >= 3
 
 
 def test_arm_of_a_command_is_excluded_until_the_command_is_set(here, call):

@@ -68,8 +68,9 @@ def browser_path() -> str | None:
     return next((str(path) for path in sorted(caches.glob("chromium*/chrome-*/*")) if path.name in ("chrome", "headless_shell")), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
+    """A browser. Playwright occupies the thread's event loop until it stops, so that tests of other modules could not use asyncio."""
     api = pytest.importorskip("playwright.sync_api", reason="tests in a browser need Playwright: pip install 'evokernel[browser]'")
     path = browser_path()
     if path is None:
