@@ -69,6 +69,7 @@ def estimate_size(func: Any, args: Any, kwargs: Any) -> tuple[float, float]:
         operations = 2.0 * first.numel() * second.shape[-1]
         return operations / (2 * max(1, first.shape[-1])), operations
     tensors = collect_tensors((args, kwargs))
+    elements: float
     if torch.Tag.pointwise in func.tags:
         elements = math.prod(np.broadcast_shapes(*(tensor.shape for tensor in tensors)))  # torch's own function loads SymPy
     elif not tensors:
@@ -78,4 +79,4 @@ def estimate_size(func: Any, args: Any, kwargs: Any) -> tuple[float, float]:
         elements = sum(tensor.numel() for tensor in tensors)
     else:
         elements = math.inf
-    return float(elements), float(elements)
+    return elements, elements
