@@ -53,7 +53,6 @@ class ModelServer:
             prompt, options = self.read_prompt(body), read_options(body)
             seed = int(body.get("seed") or uuid.uuid4().int >> 66)
             limits = options["max_tokens"], options["temperature"]
-            limits = options["max_tokens"], options["temperature"]
             futures = [self.scheduler.submit(prompt, *limits, seed + number) for number in range(options["n"])]
         except (json.JSONDecodeError, UnicodeDecodeError):
             return error_response("the body is not JSON", "invalid_request_error")

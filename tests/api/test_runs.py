@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import io
+import math
 import sys
 from pathlib import Path
 
 import pytest
 import sample_run
+from matplotlib.container import ErrorbarContainer
+from rich.console import Console
 
 import evokernel as ek
 from evokernel.api import progress
@@ -163,6 +168,44 @@ def test_comparison_has_intervals_a_table_and_a_plot(runs):
     assert [label.get_text().rpartition("/")[2] for label in axes.get_yticklabels()] == ["mean", "sigmoid", "tanh"]
     with pytest.raises(ek.UserError, match="named twice"):
         ek.compare(runs[0], runs[0])
+
+
+def test_bounds_of_the_mean_are_drawn_if_six_tasks_are_compared(tmp_path):
+    speedups = {f"op{number}": 1.0 + 0.1 * number for number in range(7)}
+    tasks = [sample_run.make_task(name) for name in speedups]
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder, gains in zip(folders, ([1.0] * 7, speedups.values()), strict=True):
+        latencies = [100.0 / gain for gain in gains]
+        attempts = [sample_run.make_attempt(one, 0, sample_run.passed_outcome(us)) for one, us in zip(tasks, latencies, strict=True)]
+        sample_run.write_run(folder, tasks, attempts)
+    comparison = ek.compare(*folders)
+    mean = comparison.speed.interval.exp()
+    assert 1.0 < mean.low < mean.mean < mean.high < 1.6
+    assert mean.mean == pytest.approx(math.prod(speedups.values()) ** (1 / 7))
+    axes = comparison.plot()
+    (bars,) = [one for one in axes.containers if isinstance(one, ErrorbarContainer)]
+    (line,) = bars.lines[2]
+    ((left, right),) = line.get_segments()
+    assert (left[0], right[0]) == pytest.approx((mean.low, mean.high))
+    assert left[1] == right[1] == [label.get_text() for label in axes.get_yticklabels()].index("mean")
+    assert f"{mean.low:.2f}" in repr(comparison)
+    assert f"{mean.high:.2f}" in comparison._repr_html_()
+
+
+def test_all_results_look_the_same_as_text_in_rich_and_as_html(runs, tmp_path):
+    first, _ = runs
+    results = {
+        "latency": first,
+        "Mflop": ek.task("starter/softmax"),
+        "paired by task": ek.compare(*runs),
+        "2.00× slower than PyTorch eager": first.best("sigmoid").export(tmp_path / "out"),
+    }
+    for text, result in results.items():
+        console = Console(record=True, width=200, file=io.StringIO())
+        console.print(result)
+        for shown in (repr(result), result._repr_html_(), console.export_text()):
+            assert text in shown
+            assert all(html.escape(table.title) in shown for table in result.tables())
 
 
 def test_best_kernel_and_its_export(runs, tmp_path):

@@ -180,6 +180,18 @@ def test_tasks_are_shown_with_signature_sizes_and_work():
     assert "<table>" in several._repr_html_()
 
 
+def test_the_worker_starts_while_a_new_task_is_described(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(f"{TASK.read_text()}# {tmp_path}\n")
+    ek.close_workers()
+    ek.task(file)
+    (pool,) = workers.POOLS.values()
+    assert [worker.process is not None for worker in pool.executor.workers].count(True) == 1
+    ek.close_workers()
+    ek.task(file)
+    assert workers.POOLS == {}
+
+
 def test_a_task_of_a_file_can_be_used_from_another_folder(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(TASK.read_text())
     monkeypatch.chdir(tmp_path)

@@ -2,12 +2,14 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sample_run
 from cli_helpers import KERNEL, Call
 from engine_parts import make_task
 
+import evokernel
 from evokernel.app import verification
 from evokernel.app.kernel_files import STDIN, detect_backend, list_kernels, name_file_lines, read_candidate
 from evokernel.app.verification import VerificationRequest, plan_verifications, remember_outcomes
@@ -56,6 +58,30 @@ def test_several_kernels_and_stdin_are_verified_and_remembered(
     assert "kept 4 items in the memory bank" in result.err
     with Bank.open_reader(Path("bank.db")) as bank:
         assert bank.count_items() == 4
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [(KERNEL, None), (KERNEL.replace("+ 1", "+ 2"), "mismatch"), (KERNEL.replace("out[i]", "out(i)"), "compile_error")],
+)
+def test_the_command_and_the_python_api_give_the_same_record(
+    source: str, reason: str | None, call: Call, task_file: Path, tmp_path: Path
+) -> None:
+    kernel = tmp_path / "double.cpp"
+    kernel.write_text(source)
+    command = call("verify", kernel, "--task", task_file, "--json", "--set", "protocol=paper", "--set", "clock=synthetic")
+    result = evokernel.verify(kernel, task_file, settings={"protocol": "paper", "clock": "synthetic"}, ignore_cache=True)
+    evokernel.close_workers()
+    assert result.reason == reason
+    assert command.code == (0 if result.correct else 1)
+    assert without_seconds(command.json) == without_seconds({**result.record(), "file": str(kernel)})
+
+
+def without_seconds(record: dict[str, Any]) -> dict[str, Any]:
+    """The record of a verification without the durations of its gates."""
+    gates = [{**gate, "seconds": None} for gate in record["outcome"]["gates"]]
+    return {**record, "outcome": {**record["outcome"], "gates": gates}}
 
 
 def make_request(kernel: Candidate, memory: Path) -> VerificationRequest:

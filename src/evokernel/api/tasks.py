@@ -13,7 +13,7 @@ from evokernel.core.records import Task as TaskRecord
 from evokernel.reports.formatting import format_bytes
 from evokernel.reports.tables import Column, Table
 from evokernel.reports.task_report import format_tensor, task_record, task_rows
-from evokernel.suites.loader import describe_task, find_task_files, resolve_files
+from evokernel.suites.loader import describe_task, find_task_files, load_cached_task, resolve_files
 
 if TYPE_CHECKING:
     from evokernel.suites.loader import TaskFile
@@ -98,7 +98,7 @@ def task_row(task: Task) -> tuple[str, str, int, str, str, str]:
 
 
 def task(spec: str | os.PathLike[str] | Task, size: TimedSize | None = None) -> Task:
-    """Load one task.
+    """Load one task. For a new task, PyTorch runs the reference once; meanwhile the worker of the first verification starts.
 
     Args:
         spec: `suite/name` such as `starter/softmax`, or the path of a .py file with a PyTorch reference; `:backward` after
@@ -118,6 +118,10 @@ def task(spec: str | os.PathLike[str] | Task, size: TimedSize | None = None) -> 
     files = find_task_files(text)
     if len(files) != 1:
         raise UserError(f"'{text}' names {len(files)} tasks. Name one, such as {files[0].id}, or list them with tasks().")
+    if load_cached_task(files[0]) is None:
+        from evokernel.api.workers import shared_pool
+
+        shared_pool()
     return load_task(files[0], size)
 
 

@@ -12,6 +12,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.records import Signature, Work
 from evokernel.reference.module import NamedTensor, Reference
 from evokernel.reference.signature import make_signature
+from evokernel.reference.size_guard import SizeGuard
 from evokernel.reference.work import count_work
 
 MAX_BYTES = 1 << 26
@@ -38,10 +39,29 @@ class SizeProbe(NamedTuple):
 
 def measure_size(source: str, name: str, overrides: Mapping[str, int]) -> SizeMeasurement:
     """Measure a size by running the reference, or from shapes only if it is large."""
+    measurement = measure_if_small(source, name, overrides)
+    if measurement is not None:
+        return measurement
     shapes_only = measure_shapes(source, name, overrides)
-    if shapes_only is not None and (shapes_only.work.bytes > MAX_BYTES or shapes_only.work.flops > MAX_FLOPS):
+    if shapes_only is not None and is_large(shapes_only.work):
         return shapes_only
     return run_and_measure(source, name, overrides, with_values=True)
+
+
+def measure_if_small(source: str, name: str, overrides: Mapping[str, int]) -> SizeMeasurement | None:
+    """Measure a size by running the reference; None if it raises, is large, or has operators that only shapes can tell to be small."""
+    guard = SizeGuard()
+    try:
+        with guard:
+            measurement = run_and_measure(source, name, overrides, with_values=True)
+    except UserError:
+        return None
+    return None if guard.is_exceeded or is_large(measurement.work) else measurement
+
+
+def is_large(work: Work) -> bool:
+    """Return whether describing a task of this size does not run it."""
+    return work.bytes > MAX_BYTES or work.flops > MAX_FLOPS
 
 
 def measure_shapes(source: str, name: str, overrides: Mapping[str, int]) -> SizeMeasurement | None:

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 from evokernel.core.records import Work
 from evokernel.reference.data_movement_ops import DATA_MOVEMENT_OPS
@@ -54,14 +53,8 @@ class WorkCounter(TorchDispatchMode):  # type: ignore[misc]
         for i, tensor in enumerate(inputs):
             reads_few = i == 0 and packet.__name__ in GATHERS
             self.bytes_read[storage_id(tensor)] += sum(map(size_bytes, outputs)) if reads_few else size_bytes(tensor)
-        if packet in flop_registry:
-            self.flops += float(flop_registry[packet](*args, **(kwargs or {}), out_val=result))
-        elif packet.__name__ == "_scaled_dot_product_flash_attention_for_cpu":
-            self.flops += attention_flops(*args[:3])
-        elif packet.__name__ == "_scaled_dot_product_flash_attention_for_cpu_backward":
-            self.flops += 2.5 * attention_flops(*args[1:4])  # five products instead of two
-        elif packet.__name__ == "mkldnn_rnn_layer":
-            self.flops += recurrent_flops(*args[:3])
+        if (flops := count_product_flops(func, args, kwargs or {}, result)) is not None:
+            self.flops += flops
         elif packet.__name__ not in DATA_MOVEMENT_OPS:
             self.flops += max((tensor.numel() for tensor in inputs + outputs), default=0)
         return result
@@ -77,6 +70,22 @@ class WorkCounter(TorchDispatchMode):  # type: ignore[misc]
     def release_bytes(self, size: int) -> None:
         """Subtract the bytes of a freed tensor."""
         self.live_bytes -= size
+
+
+def count_product_flops(func: Any, args: Any, kwargs: Any, result: Any) -> float | None:
+    """Count the operations of a matrix product, a convolution, fused attention or a recurrent layer; None for other operators."""
+    packet = func._overloadpacket
+    if packet.__name__ == "_scaled_dot_product_flash_attention_for_cpu":
+        return attention_flops(*args[:3])
+    if packet.__name__ == "_scaled_dot_product_flash_attention_for_cpu_backward":
+        return 2.5 * attention_flops(*args[1:4])  # five products instead of two
+    if packet.__name__ == "mkldnn_rnn_layer":
+        return recurrent_flops(*args[:3])
+    if packet.__name__ in DATA_MOVEMENT_OPS or {torch.Tag.pointwise, torch.Tag.reduction}.intersection(func.tags):
+        return None
+    from torch.utils.flop_counter import flop_registry  # loads Triton where it is installed
+
+    return float(flop_registry[packet](*args, **kwargs, out_val=result)) if packet in flop_registry else None
 
 
 def storage_id(tensor: torch.Tensor) -> int:
