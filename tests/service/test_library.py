@@ -26,15 +26,6 @@ def test_tasks_are_listed_and_described(server):
     assert client.get("/v1/tasks/samples/task", params={"backend": "os:path"}).status_code == 422
 
 
-@pytest.fixture
-def bank(tmp_path):
-    path = tmp_path / "bank.db"
-    bank = Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run="one")
-    bank.add(load_seed_cards("cpp"))
-    bank.close()
-    return path
-
-
 def test_the_memory_bank_is_searched_read_only(tmp_path, bank):
     before = bank.read_bytes()
     with serve_in_thread(tmp_path, bank=bank) as server:
@@ -60,11 +51,11 @@ def test_a_server_without_a_bank_says_so(server):
 
 def test_metrics_count_what_ended(server):
     client = server.client()
-    for kernel in ("int x;", "int x;", "FAIL", "BROKEN"):
+    for kernel in ("int x;", "int x;", "FAIL", "FAIL", "BROKEN"):
         client.post("/v1/verifications", json=request_body(kernel), params={"wait_s": 30})
     lines = client.get("/metrics").text.splitlines()
     assert 'evokernel_verifications_ended_total{reason="",state="done"} 2.0' in lines
-    assert 'evokernel_verifications_ended_total{reason="forbidden",state="done"} 1.0' in lines
+    assert 'evokernel_verifications_ended_total{reason="forbidden",state="done"} 2.0' in lines
     assert 'evokernel_verifications_ended_total{reason="infrastructure",state="failed"} 1.0' in lines
-    assert "evokernel_outcomes_reused_total 1.0" in lines
-    assert 'evokernel_requests_total{method="POST",route="/v1/verifications",status="200"} 4.0' in lines
+    assert "evokernel_outcomes_reused_total 2.0" in lines
+    assert 'evokernel_requests_total{method="POST",route="/v1/verifications",status="200"} 5.0' in lines
