@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
 from service_servers import request_body, serve_in_thread
-
-from evokernel.core.plugins import make_plugin
-from evokernel.memory.bank import Bank
-from evokernel.memory.seed_cards import load_seed_cards
 
 
 def test_tasks_are_listed_and_described(server):

@@ -81,7 +81,7 @@ class KnownIds(NamedTuple):
 
 
 def send_generated_requests(operation: Any, mode: Any, known: KnownIds, statuses: Counter[int]) -> None:
-    """Send generated requests of one operation. Every other one names things that exist, every fourth one has no token, or a generated one."""
+    """Send generated requests of one operation. Every other one names things that exist, every fourth one has a generated token or none."""
 
     @settings(max_examples=MAX_EXAMPLES, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(mode))
