@@ -36,6 +36,15 @@ async def work(client: Client) -> None:
         file.write(json.dumps({"opened": item.data["id"], "submitted": good.data["candidate"]}) + "\n")
 
 
+async def work_without_memory(client: Client) -> None:
+    """Verify twice and submit; memory is refused."""
+    refused = await client.call("search_memory", query="vectorise a loop")
+    assert "no access to memory" in refused.text
+    assert not (await client.call("verify", kernel=WRONG)).data["feasible"]
+    good = await client.call("verify", kernel=GOOD)
+    assert not (await client.call("submit", candidate=good.data["candidate"])).is_error
+
+
 async def verify_only(client: Client) -> None:
     """Verify a correct kernel and a wrong one, submit nothing."""
     await client.call("verify", kernel=GOOD)
@@ -59,10 +68,13 @@ async def crash_late(client: Client) -> None:
     os._exit(7)
 
 
+MODES = {function.__name__: function for function in (work, work_without_memory, verify_only, exceed, crash_late)}
+
+
 async def run(mode: str, config: Path) -> None:
     entry = json.loads(config.read_text())["mcpServers"]["evokernel"]
     async with stdio_server(Path.cwd(), program=[entry["command"], *entry["args"]]) as client:
-        await {"work": work, "verify_only": verify_only, "exceed": exceed, "crash_late": crash_late}[mode](client)
+        await MODES[mode](client)
 
 
 def main() -> None:

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from mcp_clients import GOOD, TASK_FILE, WRONG
 
 from evokernel.app.factory import create_engine, resume_engine
+from evokernel.cli.experiment import command as experiment_command
 from evokernel.core.config import resolve_config
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Attempt, GateResult, Outcome, Stage
 from evokernel.core.run import Run, redact_revoked
+from evokernel.experiments import spec
 from evokernel.memory.bank import Bank
 from evokernel.reports import metrics, round_stats, tool_table
 
@@ -197,6 +200,56 @@ def test_a_silent_agent_gives_no_code_and_no_credit(tmp_path: Path) -> None:
     assert attempt.tool_use.trials == ()
     assert bank_values(tmp_path) == {}
     assert attempt.usage.input_tokens is None, "an agent does not report its tokens"
+
+
+AGENT_ARMS = {"agent-tools": "work_without_memory", "agent-memory": "work"}
+"""The arms of table 2 with this generator, and what the scripted agent does in them."""
+
+
+def table2_settings(folder: Path) -> list[str]:
+    """Settings that shrink table 2 to one attempt on one operator, with the scripted agent."""
+    (folder / "reply.md").write_text(f"```cpp\n{GOOD}```\n")
+    commands = {arm: json.dumps([sys.executable, str(AGENT), mode, "{config}"]) for arm, mode in AGENT_ARMS.items()}
+    commands["agent"] = f"cat {folder / 'reply.md'}"
+    arms = [setting for arm, words in commands.items() for setting in (f"arms.{arm}.generator.command={words}", f"arms.{arm}.budget=1")]
+    groups = [f"groups.{group}={TASK_FILE}" for group in ("L1", "L2")]
+    return [*groups, *arms, "backend=cpp", "clock=synthetic", "workers=1", "seeds=1"]
+
+
+def test_table_2_plans_agents_with_and_without_memory(tmp_path: Path) -> None:
+    plan = spec.read_spec("table2", table2_settings(tmp_path))
+    spec.check_settings(plan)
+    plan, excluded = spec.with_arms(plan, plan.arms)
+    assert excluded == {}
+    assert {("value", "agent-tools"), ("agent-memory", "agent-tools")} <= set(plan.compare)
+    configs = {arm.name: plan.run_config(arm.settings) for arm in plan.arms}
+    for name, policy, has_memory in (("agent-tools", "refine", False), ("agent-memory", "value", True)):
+        assert (configs[name].plugin_name("generator"), configs[name].plugin_name("policy")) == ("agent", policy)
+        assert make_plugin("generator", "agent", backend="cpp", **configs[name].plugin_settings("generator")).memory == has_memory
+    whole = spec.read_spec("table2")
+    for arm in whole.arms:
+        settings = whole.run_config(arm.settings)
+        trials = int(settings.plugin_settings("generator").get("verifications", 0)) if arm.name in AGENT_ARMS else 0
+        assert settings.budget * (trials + 1) == 30, "every arm verifies as many kernels"
+
+
+@pytest.mark.slow
+def test_table_2_compares_agents(tmp_path: Path) -> None:
+    """Every agent has a row in the table; the journal of each arm says which memory items its agent opened."""
+    arms = ["agent", *AGENT_ARMS]
+    flags = [text for setting in table2_settings(tmp_path) for text in ("--set", setting)]
+    result = CliRunner().invoke(experiment_command, ["table2", *flags, "--arms", ",".join(arms), "--out", str(tmp_path / "out"), "--json"])
+    assert result.exit_code == 0, result.output + str(result.exception)
+    report = json.loads(result.stdout)
+    for figures in report["groups"].values():
+        assert {arm: figures["arms"][arm]["Acc"]["mean"] for arm in arms} == dict.fromkeys(arms, 1.0)
+    text = (tmp_path / "out" / "experiment.md").read_text()
+    assert all(f"| {arm} |" in text for arm in arms)
+    attempts = {arm: Run.open(tmp_path / "out" / f"{arm}-0").attempts()[0] for arm in arms}
+    assert attempts["agent"].tool_use is None
+    assert {arm: len(attempts[arm].tool_use.trials) for arm in AGENT_ARMS if attempts[arm].tool_use} == dict.fromkeys(AGENT_ARMS, 2)
+    assert attempts["agent-tools"].shown_items == ()
+    assert len(attempts["agent-memory"].shown_items) == 1
 
 
 @pytest.mark.parametrize(

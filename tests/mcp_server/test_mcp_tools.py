@@ -31,7 +31,16 @@ from evokernel.memory.distill import QUARANTINED_REASONS
 TASK = "starter/scale_shift"
 
 
-async def use_every_tool(client: Client, task: str) -> str:
+SCALE_SHIFT = """extern "C" void kernel(const float* x, const int64_t* x_shape, const float* scale, const int64_t* scale_shape,
+                       const float* shift, const int64_t* shift_shape, float* out, const int64_t* out_shape) {
+    const int64_t rows = x_shape[0], width = x_shape[1];
+    for (int64_t i = 0; i < rows * width; ++i) out[i] = x[i] * scale[i % width] + shift[i % width];
+}
+"""
+"""A correct kernel for `TASK`."""
+
+
+async def use_every_tool(client: Client, task: str, correct: str, incorrect: str) -> str:
     """What an agent does: read the task, fail, look into memory, verify, read the profile, submit. Returns the id of the kernel."""
     listed = await client.call("list_tasks", spec="starter")
     assert {row["id"] for row in listed.data["tasks"]} > {TASK, "starter/softmax"}
@@ -43,16 +52,17 @@ async def use_every_tool(client: Client, task: str) -> str:
     assert len(hits.data["hits"]) == 3
     item = await client.call("show_item", id=hits.data["hits"][0]["id"])
     assert item.data["title"] in item.text
-    wrong = await client.call("verify", task=task, kernel=WRONG)
+    wrong = await client.call("verify", task=task, kernel=incorrect)
     assert (wrong.is_error, wrong.data["feasible"], wrong.data["reason"]) == (False, False, "mismatch")
     assert "gate check: failed (mismatch)" in wrong.text
-    good = await client.call("verify", task=task, files={"kernel.cpp": GOOD})
+    good = await client.call("verify", task=task, files={"kernel.cpp": correct})
     assert good.data["feasible"], good.text
     assert good.data["latency_us"] > 0
     assert "outcome" not in good.data, "samples are left out"
     profile = await client.call("profile")
     assert profile.data["candidate"] == good.data["candidate"]
     assert profile.data["bottleneck"] in profile.text
+    assert profile.data["latency_us"] == good.data["latency_us"]
     failed_profile = await client.call("profile", candidate=wrong.data["candidate"])
     assert "has no profile, because it was not timed" in failed_profile.text
     submitted = await client.call("submit", candidate=good.data["candidate"])
@@ -65,46 +75,40 @@ def test_every_tool_over_stdio(tmp_path: Path) -> None:
 
     async def drive() -> str:
         async with stdio_server(tmp_path) as client:
-            kernel = await use_every_tool(client, "noisy.py")
+            kernel = await use_every_tool(client, "noisy.py", GOOD, WRONG)
             status = await client.call("budget")
             assert status.data["verifications"] == 2
             assert (status.data["calls"], status.data["max_calls"]) == (8, None)
             return kernel
 
-    kernel = asyncio.run(drive())
-    (folder,) = (path.parent for path in (tmp_path / "submissions").rglob("outcome.json"))
-    assert (folder / "kernel.cpp").read_text() == GOOD
-    assert json.loads((folder / "outcome.json").read_text())["candidate"] == kernel
+    check_submission(tmp_path / "submissions", asyncio.run(drive()), GOOD)
+
+
+def check_submission(out: Path, kernel: str, text: str) -> None:
+    """The only submission is this kernel, with the outcome of its verification."""
+    (folder,) = (path.parent for path in out.rglob("outcome.json"))
+    assert {path.name for path in folder.iterdir()} == {"kernel.cpp", "outcome.json"}
+    assert (folder / "kernel.cpp").read_text() == text
+    record = json.loads((folder / "outcome.json").read_text())
+    assert (record["candidate"], record["feasible"]) == (kernel, True)
 
 
 @pytest.mark.slow(one_in=2)
 def test_every_tool_over_http_without_paths_of_the_server(tmp_path: Path) -> None:
-    async def drive() -> None:
+    async def drive() -> str:
         async with http_server(tmp_path, "--out", "handed-in") as client:
             refused = await client.call("show_task", task=str(TASK_FILE))
             assert refused.is_error
             assert "only tasks of its suites" in refused.text
             stolen = await client.call("verify", task=TASK, kernel="/etc/hostname")
             assert stolen.data["reason"] in ("symbol", "compile_error"), "a path is the text of a kernel and is never opened"
-            await use_every_tool_of_a_suite(client)
+            kernel = await use_every_tool(client, TASK, SCALE_SHIFT, SCALE_SHIFT.replace("+ shift", "- shift"))
+            assert (await client.call("list_tasks")).data["total"] > 300
+            status = await client.call("budget")
+            assert (status.data["calls"], status.data["verifications"]) == (11, 3)
+            return kernel
 
-    asyncio.run(drive())
-    assert list((tmp_path / "handed-in").rglob("kernel.cpp")) == []
-
-
-async def use_every_tool_of_a_suite(client: Client) -> None:
-    """The tools with a task of a suite, for which no sample kernel is correct."""
-    assert "## Correctness" in (await client.call("show_task", task=TASK)).text
-    assert (await client.call("list_tasks")).data["total"] > 300
-    assert (await client.call("search_memory", query="exp")).data["hits"]
-    assert "cpp/fast-exp" in (await client.call("show_item", id="cpp/fast-exp")).text
-    broken = await client.call("verify", task=TASK, kernel="int x;")
-    assert broken.data["gates"][-1]["reason"] == "symbol"
-    assert (await client.call("profile")).data["candidate"] == broken.data["candidate"]
-    refused = await client.call("submit", candidate=broken.data["candidate"])
-    assert refused.is_error
-    assert "is not correct" in refused.text
-    assert (await client.call("budget")).data["verifications"] == 2
+    check_submission(tmp_path / "handed-in", asyncio.run(drive()), SCALE_SHIFT)
 
 
 def test_a_spent_budget_is_an_answer_and_the_server_goes_on(tmp_path: Path) -> None:

@@ -39,3 +39,16 @@ def server_process(tmp_path: Path) -> Iterator[Any]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Path:
+    """A memory bank with the cards of backend cpp."""
+    from evokernel.core.plugins import make_plugin
+    from evokernel.memory.bank import Bank
+    from evokernel.memory.seed_cards import load_seed_cards
+
+    path = tmp_path / "bank.db"
+    with Bank.open(path, make_plugin("embedder", "hash"), backend="cpp", run="one") as bank:
+        bank.add(load_seed_cards("cpp"))
+    return path

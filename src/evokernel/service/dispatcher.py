@@ -113,7 +113,8 @@ class Dispatcher:
             if request.reuse_outcome and (earlier := self.journal.find_reusable(job)):
                 if self.begin(job):
                     self.metrics.reused.inc()
-                    self.finish(id, Ending("done", earlier.result, reused_from=earlier.id))
+                    reason = VerificationResult.model_validate_json(earlier.result).reason or ""
+                    self.finish(id, Ending("done", earlier.result, reused_from=earlier.id), reason)
                 return
             is_submitted = self.submit(tenant, job, request)
             if (now := self.journal.find_job(id)) is None or now.state == "cancelled":  # while it was given to the executor
