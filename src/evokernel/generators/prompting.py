@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -55,6 +55,7 @@ class PromptBuilder:
     Brief prompts are for small models: one example as reference and kernel, few rules, and a reply that contains only the file. Such a
     model copies its example, so a kernel that does not fit into `reply_tokens` (0: no bound) is not used as one. `tunes` says whether the
     verifier tunes kernels; brief prompts do not mention it. `asks_reply` is False for generators that hand in kernels in another way.
+    `find_versions` returns the toolchain and device of the verifier, which some rules name: this machine's, unless a run replaces it.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class PromptBuilder:
         self.rules = self.brief_rules if brief and self.brief_rules.exists() else folder / "rules.md"
         self.costs = folder / "costs.md"
         self.file = self.plugin.file_name
+        self.find_versions: Callable[[], Mapping[str, str]] = self.plugin.versions
         self.tunable_example = TUNABLE_EXAMPLES[Path(self.file).suffix == ".py"] if tunes else ""
 
     def build_text(self, state: State, context: Context) -> str:
@@ -152,7 +154,7 @@ class PromptBuilder:
         return {
             "task": task,
             "entry_point": entry_point,
-            "rules": render_prompt(rules, task=task, entry_point=entry_point) if rules.exists() else "",
+            "rules": render_prompt(rules, task=task, entry_point=entry_point, find_versions=self.find_versions) if rules.exists() else "",
             "costs": render_prompt(self.costs, task=task) if self.costs.exists() and not self.is_brief and not has_few_rules else "",
             "sections": prompt_variants.select_files(chosen),
             "file": self.file,
