@@ -192,7 +192,8 @@ def summary_table(results: Sequence[BackendResult], rows: Sequence[dict[str, Any
         )
     note = (
         "Geometric mean over operators of the best latency without tuning divided by the best with it, 95 % bootstrap interval; "
-        "only operators for which both arms have a latency. Faster, slower: by more than 1 %. Gain: of the delivered kernel over its own default."
+        "only operators for which both arms have a latency. Faster, slower: by more than 1 %. "
+        "Gain: of the delivered kernel over its own default."
     )
     return Table("Tuning within attempts", columns, tuple(cells), note)
 
