@@ -61,6 +61,23 @@ def best_latency_us(result: TaskResult) -> float | None:
     return result.best_outcome.latency_us if result.best_outcome else None
 
 
+def explain_missing_latency(result: TaskResult) -> str:
+    """Say why an arm has no latency for an operator; empty if it has one."""
+    if best_latency_us(result):
+        return ""
+    if result.best:
+        return "correct, but not timed"
+    if not result.attempts:
+        return "not attempted"
+    failures = [(a, result.reevaluations[a.id].outcome) for a in result.failed_reevaluations] or [(a, a.outcome) for a in result.attempts]
+    attempt, outcome = failures[-1]
+    if attempt.candidate.is_unsupported:
+        return "no template"
+    place = "re-evaluation" if result.failed_reevaluations else f"all {len(result.attempts)} attempts"
+    failure = outcome.failure
+    return f"{place} failed, last at {failure.gate}: {failure.reason or 'no reason given'}" if failure else f"{place} failed"
+
+
 def log_ratio(plain: TaskResult, tuned: TaskResult) -> float:
     """Return the logarithm of the ratio of the best latencies; NaN if one is missing."""
     before_us, after_us = best_latency_us(plain), best_latency_us(tuned)
@@ -118,7 +135,9 @@ def summary_row(result: BackendResult) -> dict[str, Any]:
     interval = result.ratio()
     return {
         "backend": result.backend,
+        "operators": ratios.size,
         "compared": int(np.isfinite(ratios).sum()),
+        "not_compared": list_missing(result),
         "solved_plain": sum(best_latency_us(r) is not None for by_seed in result.plain.values() for r in by_seed),
         "solved_tuned": sum(best_latency_us(r) is not None for by_seed in result.tuned.values() for r in by_seed),
         "ratio": interval.exp()._asdict() if interval else None,
@@ -132,11 +151,21 @@ def summary_row(result: BackendResult) -> dict[str, Any]:
     }
 
 
+def list_missing(result: BackendResult) -> dict[str, str]:
+    """Return why operators of the first seed give no comparison, by operator: the arms without a latency, each with its reason."""
+    reasons = {}
+    for plain, tuned in zip(result.plain[0], result.tuned[0]):
+        notes = [(arm, explain_missing_latency(one)) for arm, one in ((PLAIN, plain), (TUNED, tuned))]
+        if text := "; ".join(f"{arm}: {note}" for arm, note in notes if note):
+            reasons[plain.task.id] = text
+    return reasons
+
+
 def summary_table(results: Sequence[BackendResult], rows: Sequence[dict[str, Any]]) -> Table:
     """Return the comparison, one row per backend."""
     columns = (
         Column("backend"),
-        Column("compared", "count"),
+        Column("compared"),
         Column("speed of tuned relative to plain"),
         Column("faster / slower"),
         Column("gain of a tuned attempt", "ratio"),
@@ -151,7 +180,7 @@ def summary_table(results: Sequence[BackendResult], rows: Sequence[dict[str, Any
         cells.append(
             (
                 row["backend"],
-                row["compared"],
+                f"{row['compared']} of {row['operators']}",
                 format_ratio(interval) if interval else "not reported",
                 f"{row['faster']} / {row['slower']}",
                 None if gain is None else float(np.exp(gain)),
@@ -163,19 +192,22 @@ def summary_table(results: Sequence[BackendResult], rows: Sequence[dict[str, Any
         )
     note = (
         "Geometric mean over operators of the best latency without tuning divided by the best with it, 95 % bootstrap interval; "
-        "only operators that both arms solved. Faster, slower: by more than 1 %. Gain: of the delivered kernel over its own default."
+        "only operators for which both arms have a latency. Faster, slower: by more than 1 %. "
+        "Gain: of the delivered kernel over its own default."
     )
     return Table("Tuning within attempts", columns, tuple(cells), note)
 
 
 def operator_table(result: BackendResult) -> Table:
-    """Return the best latencies of every operator, for the first seed."""
-    rows = []
+    """Return the best latencies of every operator, for the first seed, and why a latency is missing."""
+    rows, missing = [], list_missing(result)
     for plain, tuned in zip(result.plain[0], result.tuned[0]):
         before_us, after_us = best_latency_us(plain), best_latency_us(tuned)
-        ratio = formatting.format_ratio(before_us / after_us) if before_us and after_us else "not solved"
-        rows.append((plain.task.id, *(formatting.format_latency(us) if us else "not solved" for us in (before_us, after_us)), ratio))
-    return Table(f"Best latency on {result.backend}, seed 0", tuple(map(Column, ("operator", PLAIN, TUNED, "ratio"))), tuple(rows))
+        ratio = formatting.format_ratio(before_us / after_us) if before_us and after_us else "not compared"
+        latencies = (formatting.format_latency(us) if us else "not reported" for us in (before_us, after_us))
+        rows.append((plain.task.id, *latencies, ratio, missing.get(plain.task.id, "")))
+    columns = tuple(map(Column, ("operator", PLAIN, TUNED, "ratio", "why it is not compared")))
+    return Table(f"Best latency on {result.backend}, seed 0", columns, tuple(rows))
 
 
 def main() -> None:

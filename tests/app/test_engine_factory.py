@@ -89,6 +89,13 @@ def test_new_environment_of_a_resumed_run_is_recorded(tmp_path, monkeypatch):
     assert resolve_config(tmp_path / "a" / "run.toml").budget == 3, "its settings can start a new run"
 
 
+def test_prompts_name_the_versions_of_the_machine_that_verifies(tmp_path, monkeypatch):
+    monkeypatch.setattr(factory, "verifier_toolchain", lambda config, executor: {"gpu": "NVIDIA H200", "architecture": "sm_90a"})
+    engine = factory.create_engine(cpp("id=one", "generator.name=command", "generator.command=cat"), tmp_path / "a")
+    assert engine.generator.prompts.find_versions() == {"gpu": "NVIDIA H200", "architecture": "sm_90a"}
+    engine.close()
+
+
 def test_settings_of_an_earlier_run_start_a_new_one(tmp_path):
     factory.create_engine(cpp("id=one", "budget=3", "policy.epsilon=0.5"), tmp_path / "a").close()
     config = resolve_config(tmp_path / "a" / "run.toml")

@@ -105,6 +105,11 @@ def gather_rows(a: int, b: int, c: int) -> Case:
     return [indices, table], [], [F.embedding(indices, table)]
 
 
+def scatter_rows(a: int, b: int, c: int) -> Case:
+    x, index, source = torch.randn(a, c), torch.randint(0, a, (b,)), torch.randn(b, c)
+    return [x, index, source], [], [x.index_add(0, index, source)]
+
+
 def exp_overflow(a: int, b: int, c: int) -> Case:
     x, target = 60 * torch.randn(a, b), torch.randint(0, b, (a,))
     return [x, target], [], [F.cross_entropy(x, target)]

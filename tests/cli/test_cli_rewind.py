@@ -14,6 +14,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Attempt, Candidate, GateResult, Job, Outcome, Stage
 from evokernel.core.run import Run
+from evokernel.generators.template_search.declared_tunables import declare_tunables
 from evokernel.generators.template_search.evidence import parse_decisions
 from evokernel.generators.template_search.search import RecordedChoices
 from evokernel.generators.template_search.search_space import build_search_space
@@ -89,10 +90,10 @@ def test_kernel_that_templates_do_not_reproduce_has_no_simpler_ones(template_ker
     assert list_simpler_kernels(task, Candidate(backend="cpp", files={"kernel.cpp": KERNEL})) == []
 
 
-def store_run(folder, kernel):
+def store_run(folder, kernel, *settings):
     """A run whose best kernel is the given one."""
     (task,) = load_tasks("double.py")
-    config = resolve_config(None, QUICK_SETTINGS, id="r", backend="cpp", memory=str(folder.parent / "bank.db"))
+    config = resolve_config(None, (*QUICK_SETTINGS, *settings), id="r", backend="cpp", memory=str(folder.parent / "bank.db"))
     run = Run.create(folder, config, [task], {})
     outcome = Outcome(gates=(GateResult(gate="time", passed=True),), samples_us=(5.0,))
     run.journal.append(
@@ -119,6 +120,25 @@ def test_templates_rewind_the_kernel_of_a_run(here, template_kernel):
     again = rewind("run", "--out", "rewinding", "--variants", 1)  # everything is in the journal: nothing is verified again
     assert again["pairs"] == result["pairs"]
     assert len(Run.open(here / "rewinding").attempts()) == 2
+
+
+@pytest.mark.slow(one_in=5)
+def test_kernel_with_declared_tunables_is_rewound_with_its_values_and_without_tuning(here, template_kernel):
+    task, _ = template_kernel
+    choices = parse_decisions("kernel fuse=all | map simd=vec lanes=8 unroll=4 tail=scalar alias=none index=int64_t threads=none")
+    space = build_search_space(task, "cpp")
+    code = declare_tunables(space, complete_plainly(space, RecordedChoices(choices))).code
+    tuned = code.replace("MAP0_LANES = 8;", "MAP0_LANES = 4;")
+    assert "MAP0_LANES = 4;  // tune:" in tuned
+    store_run(here / "run", Candidate(backend="cpp", files={"kernel.cpp": tuned}), "tuning_trials=2")
+    result = rewind("run", "--out", "rewinding")
+    removed = {row["removed"] for row in result["pairs"]}
+    assert {row["reason"] for row in result["pairs"]} == {None}
+    assert {"map simd=vec instead of simd=auto", "map lanes=4 instead of lanes=native"} <= removed
+    fast, *slow = Run.open(here / "rewinding").attempts()
+    assert fast.candidate.code == tuned
+    assert all("tune:" not in attempt.candidate.code for attempt in slow)
+    assert all(attempt.outcome.tuning is None for attempt in (fast, *slow))
 
 
 @pytest.mark.slow(one_in=5)

@@ -119,6 +119,14 @@ def test_first_draft_has_a_worked_example_and_the_cards_that_it_needs(bank, id):
     assert not costs.exists() or costs.read_text().splitlines()[0] in text
 
 
+@pytest.mark.parametrize(("id", "has_products"), [("level1/softmax", False), ("starter/cumsum", True), ("mhc/mhc_update", True)])
+def test_only_operators_that_may_use_the_matrix_unit_have_its_rules_and_costs(id, has_products):
+    text = PromptBuilder("ascendc").describe_task(find_task(id))
+    assert [words in text for words in ("**Matmul.**", "**Cube.**", "`Mmad`", "CrossCoreSetFlag<2")] == 4 * [has_products]
+    assert all(words in text for words in ("\n\n**Order.**", "\n\n**Exists:**", "**Between cores.**"))
+    assert "\n\n\n" not in text[text.index("## Rules") :]
+
+
 @pytest.mark.parametrize("id", EXAMPLE_BY_TASK)
 def test_refinement_has_opportunities_their_cards_and_one_excerpt(bank_with_kernels, id):
     task = find_task(id)

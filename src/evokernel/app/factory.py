@@ -164,11 +164,14 @@ def assemble_engine(
 
 
 def connect_generator(generator: Any, engine: Engine) -> None:
-    """Give a generator what it has attributes for: the event that stops the run, the tools of attempts, the file with its costs."""
+    """Give a generator what it has attributes for: the event that stops the run, the tools of attempts, the versions of its
+    prompts, the file with its costs."""
     if hasattr(generator, "stop"):
         generator.stop = engine.stop
     if isinstance(generator, ToolUsingGenerator):
         generator.tools = engine.make_tools
+    if prompts := getattr(generator, "prompts", None):
+        prompts.find_versions = lambda: engine.run.environments()[-1]["versions"]  # where the executor verifies
     if hasattr(generator, "ledger"):
         generator.ledger = engine.run.folder / "calls.jsonl"
 

@@ -177,6 +177,7 @@ def create_rewinding(config: RunConfig, kernels: Sequence[FastKernel], folder: P
         run = Run.open(folder)
         return assemble(run, factory.make_part(run.config, "executor"), load_kernels(folder), max_variants)
     fixed = {"budget": 1, "schedule": "rounds", "stop_when": "budget", "min_novelty": 0.0, "drafts_per_attempt": 1, "fresh": False}
+    fixed |= {"tuning_trials": 0}  # both kernels run with the values they declare; tuning would replace what was removed
     parts_config = config.model_copy(update=fixed)
     config = parts_config.model_copy(update={"id": config.id or new_run_id(["rewind", config.plugin_name("backend")])})
     require_rewinding(factory.make_part(config, "generator"), config)

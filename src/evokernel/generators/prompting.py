@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.backend import Backend
 from evokernel.core.code_text import strip_comments
+from evokernel.core.op_taxonomy import list_needed_kinds
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Context, ContextItem, Outcome, Stage, Task, Usage
 from evokernel.core.state import State, visible_state
@@ -30,6 +31,8 @@ HEADING_TOKENS = 130
 BRIEF_HEADING_TOKENS = 60
 EXAMPLE_SHARE = 0.65
 """Share of a reply's tokens (estimated) that an example kernel may take, since a small model copies it into its reply."""
+KINDS_WITHOUT_PRODUCTS = frozenset({"activation", "elementwise", "fuse", "loss", "normalisation", "optimiser", "pooling", "softmax"})
+"""Kinds of computation whose prompts leave out what is true of the matrix unit only."""
 BASE_SHARE = 0.6
 """Share of a prompt's tokens that everything except memory may take before the history is shortened."""
 
@@ -55,6 +58,7 @@ class PromptBuilder:
     Brief prompts are for small models: one example as reference and kernel, few rules, and a reply that contains only the file. Such a
     model copies its example, so a kernel that does not fit into `reply_tokens` (0: no bound) is not used as one. `tunes` says whether the
     verifier tunes kernels; brief prompts do not mention it. `asks_reply` is False for generators that hand in kernels in another way.
+    `find_versions` returns the toolchain and device of the verifier, which some rules name: this machine's, unless a run replaces it.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class PromptBuilder:
         self.rules = self.brief_rules if brief and self.brief_rules.exists() else folder / "rules.md"
         self.costs = folder / "costs.md"
         self.file = self.plugin.file_name
+        self.find_versions: Callable[[], Mapping[str, str]] = self.plugin.versions
         self.tunable_example = TUNABLE_EXAMPLES[Path(self.file).suffix == ".py"] if tunes else ""
 
     def build_text(self, state: State, context: Context) -> str:
@@ -148,12 +153,13 @@ class PromptBuilder:
         has_few_rules = chosen.get(prompt_variants.RULES_SECTION) == prompt_variants.BRIEF_RULES
         rules = self.brief_rules if has_few_rules else self.rules
         entry_point = self.plugin.entry_point(task)
+        about_task = {"task": task, "entry_point": entry_point, "has_products": may_have_products(task)}
         language = LANGUAGES.get(Path(self.file).suffix, Path(self.file).suffix.lstrip("."))
         return {
             "task": task,
             "entry_point": entry_point,
-            "rules": render_prompt(rules, task=task, entry_point=entry_point) if rules.exists() else "",
-            "costs": render_prompt(self.costs, task=task) if self.costs.exists() and not self.is_brief and not has_few_rules else "",
+            "rules": render_prompt(rules, **about_task, find_versions=self.find_versions) if rules.exists() else "",
+            "costs": render_prompt(self.costs, **about_task) if self.costs.exists() and not self.is_brief and not has_few_rules else "",
             "sections": prompt_variants.select_files(chosen),
             "file": self.file,
             "language": language,
@@ -202,6 +208,11 @@ def shared_builder(backend: str) -> PromptBuilder:
 def build_first_prompt(task: Task, backend: str) -> str:
     """The prompt of a first draft, without memory and history."""
     return shared_builder(backend).build_text(State(task=task), Context(stage=Stage.DRAFT))
+
+
+def may_have_products(task: Task) -> bool:
+    """Whether rules and costs of the matrix unit may help: not for operators of which every part is known to have no use for it."""
+    return "@" in task.source or not KINDS_WITHOUT_PRODUCTS.issuperset(list_needed_kinds(task.family, task.families))
 
 
 def entry_symbol(entry_point: str) -> str:

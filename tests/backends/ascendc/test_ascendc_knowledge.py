@@ -293,7 +293,7 @@ def test_rules_render_with_existing_names() -> None:
     )
     task = cards.task_of({}, {}, {}).model_copy(update={"signature": signature})
     environment = Environment(loader=FileSystemLoader(HERE / "prompts"), undefined=StrictUndefined)
-    text = environment.get_template("rules.md").render(task=task, entry="")
+    text = environment.get_template("rules.md").render(task=task, entry="", has_products=True)
     assert '`Input("x")` `Input("weight")` `Attr("eps")` `Output("out")`' in text
     assert set(CODE.findall(text)) <= RULES.keys()
     for family in re.findall(r"(E-[A-Z]+-)…", text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import cuda_card_tasks
@@ -120,11 +121,11 @@ def test_card_kernel_computes_its_operator(card: str, tmp_path: Path) -> None:
         assert outcome.failure.reason == "not_run", outcome.failure
 
 
-def rendered(task: Task) -> str:
+def rendered(task: Task, versions: Mapping[str, str] = {"architecture": "sm_90a"}) -> str:
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
-    return " ".join(
-        environment.get_template("rules.md").render(task=task, entry=make_plugin("backend", "cuda").entry_point(task)).split()
-    )  # wherever lines are broken
+    plugin = make_plugin("backend", "cuda")
+    text = environment.get_template("rules.md").render(task=task, entry=plugin.entry_point(task), find_versions=lambda: versions)
+    return " ".join(text.split())  # wherever lines are broken
 
 
 def test_rules_describe_the_backend() -> None:
@@ -135,6 +136,8 @@ def test_rules_describe_the_backend() -> None:
     assert "-std=c++17 -O3" in text
     assert "{{" not in text
     assert len(text) <= 4500
+    assert "for `sm_90a` (the verifier has no GPU: kernels are compiled and recorded, but neither run nor timed)" in text
+    assert "for `sm_90a` (NVIDIA H200)" in rendered(make_task(), {"architecture": "sm_90a", "gpu": "NVIDIA H200"})
 
 
 def test_rules_fit_the_task() -> None:

@@ -49,6 +49,17 @@ def index(limit: int, *shape: int) -> np.ndarray:
     return np.zeros(shape, np.int32) if _empty else RANDOM.integers(0, limit, size=shape).astype(np.int32)
 
 
+def scattered(rows: int, count: int, dim: int) -> list[Any]:
+    """A table, indices of its rows with repetitions, and rows to add."""
+    return [normal(rows, dim), index(rows, count), normal(count, dim)]
+
+
+def add_rows(x: np.ndarray, targets: np.ndarray, source: np.ndarray) -> np.ndarray:
+    result = x.astype(float)
+    np.add.at(result, targets, source.astype(float))
+    return result
+
+
 def in_float64(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     """A PyTorch function in double precision, on arrays."""
 
@@ -223,6 +234,7 @@ CASES: dict[str, Case] = {
         (2048, 2048),
     ),
     "gather-rows": Case(lambda v, d, *n: [index(v, *n), normal(v, d)], lambda k, t: t[k], (37, 33, 3, 100), (8192, 256, 16, 256)),
+    "scatter-rows": Case(scattered, add_rows, (2100, 600, 200), (512, 8192, 96)),
     "attention-short": Case(lambda q, k, d, e: [normal(q, d), normal(k, d), normal(k, e)], attention, (131, 45, 16, 9), (256, 128, 64, 64)),
     "attention-online": Case(
         lambda q, k, d, e: [normal(q, d), normal(k, d), normal(k, e)], attention, (257, 600, 16, 9), (1024, 1024, 64, 64)

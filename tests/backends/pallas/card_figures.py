@@ -88,6 +88,8 @@ FIGURES = [
     Figure("quantise-rows", {}, (4096, 2048), 57.6, {"quantise-rows": "take 57.6 µs"}, "hbm"),
     Figure("optimiser-step", {}, (2048, 2048), 160, {"optimiser-step": "2048 × 2048: 160 µs"}, "hbm"),
     Figure("gather-rows", {}, (8192, 256, 16, 256), 32.7, {"gather-rows": "32.7 µs"}),
+    Figure("scatter-rows", {}, (512, 8192, 96), 26.9, {"scatter-rows": "take 26.9 µs into 512 rows"}),
+    Figure("scatter-rows", {}, (2048, 8192, 96), 78.8, {"scatter-rows": "and 78.8 µs into"}),
     Figure("bfloat16-elementwise", {}, (1024, 1024), 6.6, {"bfloat16-elementwise": "6.6 µs that way"}),
     Figure(
         "bfloat16-elementwise", {".astype(jnp.float32)": ""}, (1024, 1024), 7.6, {"bfloat16-elementwise": "7.6 with bfloat16 in between"}

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,13 +55,17 @@ def interpreted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
         process.stdin.close()
 
 
-def rendered(**sizes: int) -> str:
+WITHOUT_GPU = {"architecture": "sm_90a", "triton": "3.7.1"}
+WITH_GPU = {"architecture": "sm_100a", "gpu": "NVIDIA B200", "driver": "580.1", "triton": "3.7.1"}
+
+
+def rendered(versions: Mapping[str, str] = WITHOUT_GPU, **sizes: int) -> str:
     """The rules for a task with so many inputs, parameters, scalars and outputs."""
     signature = SimpleNamespace(**{name: list(range(count)) for name, count in sizes.items()})
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
-    return " ".join(
-        environment.get_template("rules.md").render(task=SimpleNamespace(signature=signature), entry="").split()
-    )  # wherever lines are broken
+    template = environment.get_template("rules.md")
+    text = template.render(task=SimpleNamespace(signature=signature), entry="", find_versions=lambda: versions)
+    return " ".join(text.split())  # wherever lines are broken
 
 
 def test_there_are_enough_api_and_practice_cards() -> None:
@@ -120,3 +124,16 @@ def test_rules_fit_the_task() -> None:
     assert "parameters and buffers" not in bare
     assert "scalars as" not in bare
     assert "the outputs," in bare
+
+
+def test_rules_name_the_gpu_and_what_becomes_of_autotuning_and_cleared_scratch() -> None:
+    sizes = {"inputs": 1, "params": 1, "scalars": 1, "outputs": 1}
+    text, text_without = rendered(WITH_GPU, **sizes), rendered(WITHOUT_GPU, **sizes)
+    assert "NVIDIA B200 (`sm_100a`). Triton 3.7.1." in text
+    assert "`sm_90a`; the verifier has no GPU. Triton 3.7.1." in text_without
+    assert "uses the fastest at every size" in text
+    assert "the first configuration is checked and none is timed" in text_without
+    assert all("recorded as fills: they run again in each call, and their time counts" in one for one in (text, text_without))
+    assert "interpreter" not in text
+    assert "Nothing is timed here" in text_without
+    assert len(text) <= 4000

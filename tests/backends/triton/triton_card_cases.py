@@ -196,6 +196,11 @@ def embedding(rows: int, columns: int) -> Case:
     return [index, table], [table[index]]
 
 
+def scattered(rows: int, columns: int) -> Case:
+    x, index, source = drawn(rows, columns), torch.randint(0, rows, (150,)), drawn(150, columns)
+    return [x, index, source], [x.double().index_add(0, index, source.double()).float()]
+
+
 def concatenated(rows: int, columns: int) -> Case:
     a, b = drawn(rows, columns), drawn(rows, 5 * columns)
     return [a, b], [torch.cat([a, b], 1)]
@@ -260,6 +265,7 @@ CASES: dict[str, Callable[[int, int], Case]] = {
     "float8-in-words": int8_product,
     "fuse-passes": residual,
     "gather-rows": embedding,
+    "scatter-rows": scattered,
     "helper-functions": unary(F.silu, HALF),
     "heuristics": unary(lambda x: 3 * x),
     "int64-offsets": unary(torch.neg),
