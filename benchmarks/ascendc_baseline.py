@@ -4,8 +4,8 @@
 
 The former estimate took products at 90 % of the cube's peak at any size, and charged no start of Matmul and no tiles. With `--drafts N`,
 the first of N drafts of `template_search` that passes on the simulator is shown: a straightforward kernel that was not tuned, usually with
-all operators in one launch. No reference runs for the first two columns. With `--kernels`, the formulas are compared with simulated kernels of
-one operator each: those of `benchmarks/ascendc_costs/`, with two buffers and on all cores.
+all operators in one launch. No reference runs for the first two columns. With `--kernels`, the formulas are compared with simulated kernels
+of one operator each: those of `benchmarks/ascendc_costs/`, with two buffers and on all cores.
 """
 
 from __future__ import annotations

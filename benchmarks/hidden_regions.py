@@ -20,7 +20,7 @@ from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Outcome, Task
 from evokernel.engine.jobs import make_job
 
-SHARES = {"pallas": (0.25, 0.1, 0.02), "ascendc": (12 / 48, 5 / 48, 1 / 48)}
+SHARES = {"pallas": (0.25, 0.1, 0.02), "ascendc": (12 / 48, 5 / 48)}
 PALLAS_LINE = "        out_ref[...] = y\n"
 ASCENDC_LINE = "    Muls(y, y, 1.0f / sum, columns);\n"
 
