@@ -2,10 +2,10 @@
 
     python benchmarks/ascendc_baseline.py [--suites starter,level2] [--chip 910B2] [--drafts 0] [--kernels]
 
-The former estimate took products at 90 % of the cube's peak at any size and charged no start of Matmul. With `--drafts N`, the first of
-N drafts of `template_search` that passes on the simulator is shown: a straightforward kernel that was not tuned, usually with all
-operators in one launch. No reference runs for the first two columns. With `--kernels`, the formulas are compared with simulated kernels of
-one operator each: those of `benchmarks/ascendc_costs/`, with two buffers and on all cores.
+The former estimate took products at 90 % of the cube's peak at any size, and charged no start of Matmul and no tiles. With `--drafts N`,
+the first of N drafts of `template_search` that passes on the simulator is shown: a straightforward kernel that was not tuned, usually with
+all operators in one launch. No reference runs for the first two columns. With `--kernels`, the formulas are compared with simulated kernels
+of one operator each: those of `benchmarks/ascendc_costs/`, with two buffers and on all cores.
 """
 
 from __future__ import annotations
@@ -42,6 +42,15 @@ from evokernel.reference.program_cache import load_task_program
 from evokernel.suites.loader import load_tasks
 
 FORMER_CUBE_EFFICIENCY, BLOCK_SIDE = 0.9, 16
+TILED_ROWS = (
+    ("softmax", 0, 512, 1024, 4), ("softmax", 0, 1536, 2048, 4), ("softmax", 0, 49152, 64, 128),
+    ("layer_norm", 1, 1024, 768, 11), ("layer_norm", 1, 12288, 512, 16),
+    ("sum", 2, 2048, 1536, 6), ("sum", 2, 12288, 512, 16), ("sum", 3, 12288, 512, 16), ("sum", 3, 98304, 64, 128),
+    ("cumsum", 0, 512, 1024, 6), ("cumsum", 0, 8192, 1024, 6),
+)  # fmt: skip
+"""Operators on rows: the form of the kernel, rows, columns, and the rows of a tile."""
+POOLS = ((2, 2, 2, 256, 8192, 16), (3, 3, 2, 256, 8193, 16), (3, 3, 1, 256, 4098, 16))
+"""Lines and columns of a window, its stride, columns and lines of the image, and the lines of the result in a tile."""
 
 
 class Row(NamedTuple):
@@ -64,8 +73,7 @@ def former_kernel_us(work: KernelWork, chip: Chip) -> float:
     """The launch, two latencies, and the longest part at its full rate."""
     moved, vector = work.read_bytes + work.written_bytes, work.vector
     start = chip.vector_start * REPEAT_BYTES / load_cost_table().tile_bytes
-    instructions = vector.instructions - vector.reductions
-    vector_cycles = ceil(vector.tensor_bytes / REPEAT_BYTES) * (vector.cycles_per_repeat + start * instructions) / chip.aiv_cores
+    vector_cycles = ceil(vector.tensor_bytes / REPEAT_BYTES) * (vector.cycles_per_repeat + start * vector.instructions) / chip.aiv_cores
     macs = sum(
         one.repeats * one.batch * round_up(one.rows) * round_up(one.columns) * round_up(one.depth) / macs_per_cycle(one.dtype, chip)
         for one in work.products
@@ -153,13 +161,27 @@ def list_kernel_rows(chip: Chip) -> Iterator[tuple[ascendc_costs.Row, KernelWork
             ),
             work,
         )
-    for rows, columns, form, op in ((1536, 2048, 0, "softmax"), (1536, 2048, 2, "sum")):
-        step = Step(name="v", op=op, args=("", -1), shapes=(), dtypes=())
-        x = tensor_value((rows, columns), "float32")
-        out = (rows, columns) if form == 0 else (rows, 8)
-        work = kernel_of_tiles(step, op, [x], [tensor_value(out if form == 0 else (rows, 1), "float32")], x.stored_bytes, chip)
-        name = f"{op}, {rows} rows of {columns} floats, one row at a time"
-        yield row(name, "rows", ((rows, columns),), out, "float32", blocks=48, columns=columns, buffers=2, form=form), work
+    for op, form, rows, columns, together in TILED_ROWS:
+        x, is_sum = tensor_value((rows, columns), "float32"), op == "sum"
+        out = tensor_value((rows, 1) if is_sum else x.shape, "float32")
+        settings = (columns,) if op == "layer_norm" else -1
+        work = kernel_of_tiles(Step(name="v", op=op, args=("", settings), shapes=(), dtypes=()), op, [x], [out], x.stored_bytes, chip)
+        kernel, given = ("scan", {}) if op == "cumsum" else ("tiles", {"form": form})
+        given = {"blocks": 48, "columns": columns, "rows": together, **given}
+        name = f"{op}{(' (library)', ' (instructions)')[form - 2] if is_sum else ''}, {rows} rows of {columns} floats, {together} at a time"
+        yield row(name, kernel, (x.shape,), out.shape, "float32", **given), work
+    for lines, window, stride, width, height, together in POOLS:
+        shape = ((height - lines) // stride + 1, (width - window) // stride + 1)
+        step = Step(name="v", op="max_pool2d", args=("", (lines, window), (stride, stride)), shapes=(), dtypes=())
+        x, out = tensor_value((height, width), "float32"), tensor_value(shape, "float32")
+        work = kernel_of_tiles(step, "max_pool2d", [x], [out], x.stored_bytes, chip)
+        given = {"blocks": 48, "width": width, "rows": together, "lines": lines, "window": window, "stride": stride}
+        yield (
+            row(
+                f"max_pool2d {lines} x {window}, stride {stride}, {height} x {width} floats", "pool", (x.shape,), shape, "float32", **given
+            ),
+            work,
+        )
     for m, n, k, single_m, single_n in ((128, 30720, 64, 128, 1280), (1024, 1536, 1024, 256, 256), (2048, 3072, 512, 512, 512)):
         size = 2.0 * (m * k + n * k), 2.0 * m * n
         given = {"m": m, "n": n, "k": k, "singleM": single_m, "singleN": single_n, "baseM": 128, "baseN": 256, "baseK": 64, "bulk": 1}
@@ -175,7 +197,7 @@ def kernel_lines(chip: Chip) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         found = {one.row.name: one.us for one in ascendc_costs.estimate_rows([row for row, _ in pairs], Path(folder), 1.0)}
     for row, work in pairs:
-        us = estimate_kernel(work, chip, load_cost_table().tile_bytes).us
+        us = estimate_kernel(work, chip).us
         yield f"| {row.name} | {found[row.name]:.1f} | {us:.1f} | {us / found[row.name]:.2f} |"
 
 

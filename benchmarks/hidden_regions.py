@@ -20,9 +20,7 @@ from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Outcome, Task
 from evokernel.engine.jobs import make_job
 
-SHARES = {"pallas": (0.25, 0.1, 0.02), "ascendc": (12 / 48, 5 / 48, 1 / 48)}
-ALWAYS_RUN = 2
-"""The first and the last block."""
+SHARES = {"pallas": (0.25, 0.1, 0.02), "ascendc": (12 / 48, 5 / 48)}
 PALLAS_LINE = "        out_ref[...] = y\n"
 ASCENDC_LINE = "    Muls(y, y, 1.0f / sum, columns);\n"
 
@@ -62,7 +60,7 @@ def measure_backend(backend: str, verifications: int) -> None:
 
     honest = [verify(source, seed) for seed in range(3)]
     blocks = count_blocks(backend, source, task)
-    random_blocks = [round(outcome.run_share * blocks) - ALWAYS_RUN for outcome in honest]
+    random_blocks = [outcome.random_parts for outcome in honest]
     print(f"{backend}: {task.id}, {blocks} blocks, of which {min(random_blocks)} to {max(random_blocks)} run at random positions")
     for share in SHARES[backend]:
         outcomes = [verify(plant_error(backend, source, task, share), 1000 + seed) for seed in range(verifications)]

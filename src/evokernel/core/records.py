@@ -352,6 +352,9 @@ class Outcome(Record):
     """At a timed size that is run in parts: the share of the outputs' elements that the parts computed. None if the kernel ran whole."""
     compared_share: float | None = None
     """At a timed size that is run in parts: the share of the outputs' elements that were compared with the reference."""
+    random_parts: int | None = None
+    """At a timed size that is run in parts: how many parts ran at random positions, besides the first and the last one. None if the kernel
+    ran whole, or if the outcome is older than this field."""
     usage: Usage = Usage()
     """Model calls of the verifier itself (LLM review)."""
     tuning: Tuning | None = None

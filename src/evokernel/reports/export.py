@@ -250,6 +250,7 @@ def build_provenance(run: Run, export: KernelExport) -> dict[str, Any]:
             "skipped_checks": list(outcome.skipped_checks),
             "run_share": outcome.run_share,
             "compared_share": outcome.compared_share,
+            "random_parts": outcome.random_parts,
         },
         "timing": {
             "clock": formatting.clock_label([outcome.clock]),

@@ -67,11 +67,17 @@ def measurement_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
     if outcome.run_share is not None and outcome.compared_share is not None:
         yield (
             "timed size",
-            f"too large to run whole: parts with {outcome.run_share:.2%} of the output ran, {outcome.compared_share:.3%} was compared",
+            f"too large to run whole: parts with {outcome.run_share:.2%} of the output ran{describe_random_parts(outcome)}, "
+            f"{outcome.compared_share:.3%} was compared",
         )
     yield from tuning_rows(outcome)
     yield from (("not checked", text) for text in outcome.skipped_checks)
     yield from outcome.versions.items()
+
+
+def describe_random_parts(outcome: Outcome) -> str:
+    """The number of parts at random positions, from which the probability that an error escapes follows; empty if it was not recorded."""
+    return "" if outcome.random_parts is None else f" ({outcome.random_parts} at random positions)"
 
 
 def tuning_rows(outcome: Outcome) -> Iterator[tuple[str, str]]:

@@ -74,7 +74,7 @@ class TiledCheck:
         self.random = Random(seed_from_text(f"{trial.seed}/parts"))
         self.slot: BufferSlot | None = None
         self.ranges: list[list[Range]] = [[] for _ in trial.job.task.signature.outputs]
-        self.compared_elements = self.needed_bytes = 0
+        self.compared_elements = self.needed_bytes = self.random_parts = 0
         self.part_run_s = 0.0
         """Seconds of the candidate process for one part of the last batch; 0 before it."""
         self.complete_kinds: set[str] = set()
@@ -142,6 +142,7 @@ class TiledCheck:
         remaining_s = process.remaining_s
         with self.trial.translate_errors():
             process.run_parts(slot, positions)
+        self.random_parts += sum(position not in FIRST_POSITIONS for position in positions)
         self.part_run_s = (remaining_s - process.remaining_s) / len(positions)
         if stray_writes := self.trial.arena.find_stray_writes(slot):
             raise CandidateError(

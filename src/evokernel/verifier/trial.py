@@ -94,6 +94,10 @@ class PartsCheck(Protocol):
     def compared_share(self) -> float:
         """The share of the outputs' elements that were compared with the reference."""
 
+    @property
+    def random_parts(self) -> int:
+        """How many parts ran at random positions."""
+
     def check(self, kind: str, random_parts: int = ...) -> None:
         """Run parts of the kernel on inputs of this kind, and compare tiles of what they write."""
 

@@ -104,6 +104,7 @@ def verify_once(job: Job, backend: Backend, on_gate: GateListener) -> Outcome:
                 "skipped_checks": tuple(trial.skipped_checks),
                 "run_share": trial.parts_check.run_share if trial.parts_check else None,
                 "compared_share": trial.parts_check.compared_share if trial.parts_check else None,
+                "random_parts": trial.parts_check.random_parts if trial.parts_check else None,
                 "usage": trial.usage,
             }
         )

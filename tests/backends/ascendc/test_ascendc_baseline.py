@@ -54,7 +54,7 @@ def fixed_us(reads: int = 1) -> float:
 
 
 def estimate_work(work: KernelWork) -> KernelEstimate:
-    return estimate_kernel(work, CHIP, load_cost_table().tile_bytes)
+    return estimate_kernel(work, CHIP)
 
 
 def add_work(elements: int, dtype: str = "float32") -> KernelWork:
@@ -108,7 +108,7 @@ def test_addition_costs_little_more_than_traffic_of_three_tensors(tmp_path: Path
 
 
 def test_estimate_matches_published_addition() -> None:
-    found = estimate_kernel(add_work(8192 * 8192, "float16"), find_chip("910B1"), load_cost_table().tile_bytes)
+    found = estimate_kernel(add_work(8192 * 8192, "float16"), find_chip("910B1"))
     assert found.us == pytest.approx(266, rel=0.03)  # asc-devkit, in half on 48 cores with double buffers
     assert found.bound == "memory"
 

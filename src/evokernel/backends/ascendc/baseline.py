@@ -12,14 +12,22 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from evokernel.backends.ascendc.chips import Chip
-from evokernel.backends.ascendc.kernel_cost import KernelEstimate, KernelWork, VectorWork, element_bytes, estimate_kernel
+from evokernel.backends.ascendc.kernel_cost import (
+    KernelEstimate,
+    KernelWork,
+    PoolWindow,
+    VectorWork,
+    element_bytes,
+    estimate_kernel,
+    estimate_pool_cycles,
+)
 from evokernel.backends.ascendc.matmul_cost import CubeWork, list_products
 from evokernel.core import paths
 from evokernel.core.errors import UserError
@@ -44,9 +52,12 @@ SET_KEYS = (
     "row_gather_ops",
     "normalisations",
 )
-POOL_PREFIXES = ("max_pool", "avg_pool")
+POOL_PREFIXES = ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool")
 WIDE_NOTE = "64-bit arithmetic, which the vector units lack, counted as two 32-bit instructions"
 UNKNOWN_NOTE = "estimated from its bytes only"
+SCANS = ("cumsum", "cumprod", "cummax", "cummin")
+WIDE_BYTES = 4
+"""The library's functions for rows compute with elements of this size."""
 RESIDENT_SHARE = 0.25
 """Share of UB that a row may fill such that a kernel need not read it twice: its input and output have two buffers each."""
 
@@ -87,6 +98,21 @@ class TensorValue(NamedTuple):
         return prod(self.shape)
 
 
+class RowFunction(NamedTuple):
+    """What the simulator charges for rows that are contiguous in memory."""
+
+    cycles: float
+    """For each 256 bytes of floats."""
+    instructions: int
+    """For each tile."""
+    row_cycles: float = 0.0
+    """For each row."""
+    group: int = 0
+    """If not 0, there is a further instruction for each group of so many elements of a row."""
+    function: str = ""
+    """The function of the library."""
+
+
 @dataclass(frozen=True)
 class CostTable:
     """The contents of `baseline.toml`."""
@@ -100,7 +126,8 @@ class CostTable:
     gather_ops: frozenset[str]
     row_gather_ops: frozenset[str]
     normalisations: frozenset[str]
-    row_reductions: dict[str, int]
+    library_rows: dict[str, RowFunction]
+    row_reductions: dict[str, str]
     kernel_chains: dict[str, list[str]]
     instruction_mix: dict[str, str]
 
@@ -109,7 +136,8 @@ class CostTable:
 def load_cost_table() -> CostTable:
     rows = tomllib.loads((Path(__file__).parent / "baseline.toml").read_text(encoding="utf-8"))
     sets = {name: frozenset(rows[name].split()) for name in SET_KEYS}
-    return CostTable(**{**rows, **sets})
+    functions = {op: RowFunction(**row) for op, row in rows["library_rows"].items()}
+    return CostTable(**{**rows, **sets, "library_rows": functions})
 
 
 def estimate_baseline(task: Task, chip: Chip) -> BaselineEstimate:
@@ -121,7 +149,7 @@ def estimate_baseline(task: Task, chip: Chip) -> BaselineEstimate:
         log.warning("no baseline of %s: %s", task.id, program.unsupported_reason)
         return BaselineEstimate(None, notes=(f"no baseline: {program.unsupported_reason}",))
     works, notes = list_kernels(program, chip)
-    kernels = tuple(estimate_kernel(work, chip, load_cost_table().tile_bytes) for work in works)
+    kernels = tuple(estimate_kernel(work, chip) for work in works)
     if not kernels:
         return BaselineEstimate(None, notes=("no baseline: the reference computes nothing",))
     return BaselineEstimate(sum(kernel.us for kernel in kernels), kernels, tuple(dict.fromkeys(notes)))
@@ -228,7 +256,8 @@ def kernels_of_step(step: Step, op: str, inputs: list[TensorValue], outputs: lis
         yield from kernels_of_attention(inputs, outputs[0], chip)
     elif products := list_products(step, op, [one.shape for one in inputs], [one.shape for one in outputs], outputs[0].dtype):
         scores = sum(product.batch * product.rows * product.columns for product in products if not product.is_stored)
-        yield KernelWork(op, read_bytes, written_bytes, vector_work("softmax", scores, outputs[0].dtype, chip), products)
+        rows = Rows(sum(product.batch * product.rows for product in products if not product.is_stored), True)
+        yield KernelWork(op, read_bytes, written_bytes, vector_work("softmax", scores, outputs[0].dtype, chip, rows), products)
     else:
         yield kernel_of_tiles(step, op, inputs, outputs, read_bytes, chip)
 
@@ -239,11 +268,13 @@ def kernel_of_tiles(
     """A kernel on the vector units. A row that does not fit into UB is read twice; fewer rows than cores are combined."""
     table, written_bytes = load_cost_table(), sum(one.stored_bytes for one in outputs)
     elements = outputs[0].elements if op in table.gather_ops else max(one.elements for one in (*inputs, *outputs))
-    if op.startswith(POOL_PREFIXES):
-        elements = outputs[0].elements * pool_window_elements(step)
     dtype = largest_dtype(inputs, outputs)
     rows = count_rows(step, op, inputs, outputs) if inputs else None
-    vector = vector_work(op, elements, dtype, chip, rows if rows and rows.is_contiguous else None)
+    if op.startswith(POOL_PREFIXES) and inputs:
+        vector = pool_work(step, op, inputs[0].shape, outputs[0].shape, dtype, chip)
+        rows = None
+    else:
+        vector = vector_work(op, elements, dtype, chip, rows if rows and rows.is_contiguous else None)
     if rows and op in table.normalisations and vector.tensor_bytes / rows.number > RESIDENT_SHARE * chip.ub_bytes:
         read_bytes += inputs[0].stored_bytes
     is_combined = rows is not None and rows.number < chip.aiv_cores and vector.tensor_bytes > table.tile_bytes
@@ -262,7 +293,8 @@ class Rows(NamedTuple):
 def count_rows(step: Step, op: str, inputs: Sequence[TensorValue], outputs: Sequence[TensorValue]) -> Rows | None:
     """The rows that an operator reduces; None if it reduces none."""
     shape, result = inputs[0].shape, outputs[0].elements
-    if op not in load_cost_table().row_reductions or not shape:
+    table = load_cost_table()
+    if op not in table.row_reductions | table.library_rows or not shape:
         return None
     axes = step.args[1] if len(step.args) > 1 else step.settings.get("dim", step.settings.get("normalized_shape"))
     if op in ("layer_norm", "native_layer_norm", "rms_norm"):
@@ -274,7 +306,7 @@ def count_rows(step: Step, op: str, inputs: Sequence[TensorValue], outputs: Sequ
         return Rows(max(1, prod(shape[:2])), True)
     single = axes if isinstance(axes, tuple) else (axes,)
     is_last = any(isinstance(axis, int) and not isinstance(axis, bool) and axis in (-1, len(shape) - 1) for axis in single)
-    if op in load_cost_table().normalisations and isinstance(axes, int):
+    if (op in table.normalisations or op in SCANS) and isinstance(axes, int):
         return Rows(max(1, inputs[0].elements // max(1, shape[axes])), is_last)
     if result >= inputs[0].elements:
         return None
@@ -293,8 +325,9 @@ def kernels_of_chain(op: str, inputs: list[TensorValue], outputs: list[TensorVal
     between = inputs[0]
     read, extra = between.stored_bytes, sum(one.stored_bytes for one in inputs[1:])
     *first, last = load_cost_table().kernel_chains[op]
+    rows = Rows(between.elements // max(1, between.shape[1]), True) if len(between.shape) == 2 else None
     for name in first:
-        yield KernelWork(f"{op}: {name}", read, between.stored_bytes, vector_work(name, between.elements, between.dtype, chip))
+        yield KernelWork(f"{op}: {name}", read, between.stored_bytes, vector_work(name, between.elements, between.dtype, chip, rows))
     vector = vector_work(last, between.elements, between.dtype, chip)
     is_combined = outputs[0].elements < chip.aiv_cores and vector.tensor_bytes > load_cost_table().tile_bytes
     yield KernelWork(f"{op}: {last}", read + extra, sum(one.stored_bytes for one in outputs), vector, is_combined=is_combined)
@@ -315,11 +348,28 @@ def kernels_of_attention(inputs: list[TensorValue], output: TensorValue, chip: C
     yield KernelWork("attention: values", between + values.stored_bytes, output.stored_bytes, products=(second,))
 
 
-def pool_window_elements(step: Step) -> int:
-    """Number of elements in the window of a pooling operator."""
-    extent = step.args[1] if len(step.args) > 1 else step.settings.get("kernel_size", 1)
-    extents = extent if isinstance(extent, tuple) else (extent,) * int(operator_name(step.op)[-2])
-    return prod(int(n.values[0]) if isinstance(n, SizeDependent) else int(n) for n in extents if isinstance(n, int | float | SizeDependent))
+def pool_work(step: Step, op: str, source: Sequence[int], result: Sequence[int], dtype: str, chip: Chip) -> VectorWork:
+    """The work of a pooling: windows along the last axis, and the lines of each window. One window for all is the reduction of a row."""
+    axes, is_sum = int(op[-2]), "avg" in op
+    if op.startswith("adaptive"):
+        if prod(result[-axes:]) == 1:
+            return vector_work("mean" if is_sum else "amax", prod(source), dtype, chip, Rows(max(1, prod(result)), True))
+        extents = strides = [ceil(n / out) for n, out in zip(source[-axes:], result[-axes:])]
+    else:
+        extents = window_extents(step.args[1] if len(step.args) > 1 else step.settings.get("kernel_size", 1), axes)
+        strides = window_extents((step.args[2] if len(step.args) > 2 else step.settings.get("stride", ())) or tuple(extents), axes)
+    window = PoolWindow(prod(extents[:-1]), extents[-1], strides[-1], is_sum)
+    cycles, instructions = estimate_pool_cycles(window, source[-1], result[-1], chip)
+    inside, conversions = find_computing_type(dtype)
+    cycles += conversions * prod(source) / max(1, prod(result))
+    return VectorWork(float(prod(result) * element_bytes(inside)), cycles, instructions + conversions)
+
+
+def window_extents(value: object, axes: int) -> list[int]:
+    """The extents of a window along each axis, from one number or several."""
+    values = value if isinstance(value, tuple) else (value,)
+    extents = [read_integer(one) for one in values]
+    return extents if len(extents) == axes else extents[:1] * axes
 
 
 def largest_dtype(inputs: Sequence[TensorValue], outputs: Sequence[TensorValue]) -> str:
@@ -328,17 +378,28 @@ def largest_dtype(inputs: Sequence[TensorValue], outputs: Sequence[TensorValue])
 
 
 def vector_work(op: str, elements: int, dtype: str, chip: Chip, rows: Rows | None = None) -> VectorWork:
-    """The work of the vector units, including conversions for types that they do not support."""
+    """The work of the vector units, including conversions for types that they do not support. Rows are contiguous in memory."""
     table = load_cost_table()
-    mix = table.instruction_mix.get(op, "")
-    if not mix or not elements or op in table.data_movement_ops:
+    mix, combined = table.instruction_mix.get(op, ""), table.row_reductions.get(op, "")
+    if not mix + combined or not elements or op in table.data_movement_ops:
         return VectorWork()
-    conversion_types = {"bfloat16": ("float32", 2), "bool": ("float16", 2), "int8": ("float16", 2), "uint8": ("float16", 2)}
-    inside, conversions = conversion_types.get(dtype, (dtype, 0))
+    inside, conversions = find_computing_type(dtype)
+    if rows and (function := table.library_rows.get(op)):
+        lengths = min(elements / max(1, rows.number), table.tile_bytes / WIDE_BYTES)
+        instructions = function.instructions + (ceil(lengths / function.group) if function.group else 0)
+        cycles = function.cycles + (2 if element_bytes(dtype) < WIDE_BYTES else 0)
+        return VectorWork(float(WIDE_BYTES * elements), cycles, instructions, 0, rows.number, function.row_cycles)
     each = [*expand_instructions(mix), *["conv"] * conversions]
-    reductions = table.row_reductions.get(op, 0) if rows else 0
+    if not rows:
+        each += expand_instructions(combined)
     cycles = sum(chip.instruction_cycles(name, inside) for name in each)
-    return VectorWork(float(elements * element_bytes(inside)), cycles, len(each) + reductions, reductions, rows.number if rows else 0)
+    reductions = len(list(expand_instructions(combined))) if rows else 0
+    return VectorWork(float(elements * element_bytes(inside)), cycles, len(each), reductions, rows.number if rows else 0)
+
+
+def find_computing_type(dtype: str) -> tuple[str, int]:
+    """The type that vector units compute with, and how many conversions each element needs."""
+    return {"bfloat16": ("float32", 2), "bool": ("float16", 2), "int8": ("float16", 2), "uint8": ("float16", 2)}.get(dtype, (dtype, 0))
 
 
 def expand_instructions(mix: str) -> Iterator[str]:
@@ -351,8 +412,8 @@ def expand_instructions(mix: str) -> Iterator[str]:
 def accuracy_notes(op: str, work: KernelWork, inputs: Sequence[TensorValue], outputs: Sequence[TensorValue]) -> Iterator[str]:
     """Notes about uncertainties in the estimate of an operator."""
     rows = load_cost_table()
-    is_estimated = work.vector.instructions or work.products or op in rows.kernel_chains
+    is_estimated = work.vector.instructions or work.vector.reductions or work.products or op in rows.kernel_chains
     if not is_estimated and op not in rows.creation_ops | rows.data_movement_ops | rows.gather_ops | rows.instruction_mix.keys():
         yield f"{op}: {UNKNOWN_NOTE}"
-    if work.vector.instructions and element_bytes(largest_dtype(inputs, outputs)) == 8:
+    if work.vector.tensor_bytes and element_bytes(largest_dtype(inputs, outputs)) == 8:
         yield f"{op}: {WIDE_NOTE}"

@@ -6,7 +6,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from evokernel.backends.ascendc.chips import REPEAT_BYTES, Chip, find_chip
-from evokernel.backends.ascendc.kernel_cost import KernelWork, VectorWork, estimate_cube_cycles, estimate_kernel, estimate_tiles
+from evokernel.backends.ascendc.kernel_cost import (
+    KernelWork,
+    VectorWork,
+    estimate_cube_cycles,
+    estimate_kernel,
+    estimate_row_reduction,
+    estimate_tiles,
+)
 from evokernel.core.records import Task
 
 
@@ -57,16 +64,15 @@ def estimate_by_task(key: TaskKey, chip_name: str) -> BetterKernel | None:
     signature = key.task.signature
     read_bytes = float(sum(tensor.nbytes for tensor in (*signature.inputs, *signature.params)))
     fused = fuse_kernels(works, read_bytes, float(sum(tensor.nbytes for tensor in signature.outputs)))
-    tile_bytes = load_cost_table().tile_bytes
     vector = fused.vector
-    tiles = max(1.0, vector.tensor_bytes / chip.aiv_cores / tile_bytes)
-    starts = (vector.instructions - vector.reductions) * chip.vector_start * tiles
-    cycles = vector.tensor_bytes * vector.cycles_per_repeat / REPEAT_BYTES / chip.aiv_cores + starts
-    reduction = vector.reductions * (chip.reduce_start + chip.instruction_cycles("cadd") * vector.rows / chip.aiv_cores)
+    tiles = max(1.0, vector.tensor_bytes / chip.aiv_cores / load_cost_table().tile_bytes)
+    repeats, rows = vector.tensor_bytes / REPEAT_BYTES / chip.aiv_cores, vector.rows / chip.aiv_cores
+    cycles = repeats * vector.cycles_per_repeat + vector.instructions * chip.vector_start * tiles + rows * vector.row_cycles
+    reduction = vector.reductions * tiles * estimate_row_reduction(repeats / tiles, rows / tiles, chip)
     product = sum(estimate_cube_cycles(one, chip.name, chip.cold_l2) for one in fused.products)
-    us = estimate_kernel(fused, chip, tile_bytes).us
+    us = estimate_kernel(fused, chip).us
     if fused.products:  # the library's Matmul starts with vector cores; what they compute follows the product
-        after, _ = estimate_tiles(fused._replace(products=()), chip, tile_bytes) if vector.tensor_bytes else (0.0, "")
+        after, _ = estimate_tiles(fused._replace(products=()), chip) if vector.tensor_bytes else (0.0, "")
         start = chip.matmul_start + chip.cube_start * chip.aic_cores
         us = chip.launch_us + chip.cycles_to_us(start + product + after)
     return BetterKernel(us, chip.cycles_to_us(cycles + reduction), chip.cycles_to_us(reduction), chip.cycles_to_us(product))
@@ -83,6 +89,7 @@ def fuse_kernels(works: list[KernelWork], read_bytes: float, written_bytes: floa
         sum(vector.instructions for vector in vectors),
         sum(vector.reductions for vector in vectors),
         max((vector.rows for vector in vectors), default=0),
+        max((vector.row_cycles for vector in vectors), default=0.0),
     )
     products = tuple(product for work in works for product in work.products)
     return KernelWork("fused", read_bytes, written_bytes, fused, products, any(work.is_combined for work in works))

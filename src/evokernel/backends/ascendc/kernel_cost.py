@@ -22,6 +22,12 @@ ALIGNMENT = 32
 PIPELINE_CALLS = 8
 """Calls that manage the queues, for each tile."""
 MORE_TILES = 8
+UB_TENSORS = 6
+"""Tiles that UB holds at once: two buffers for what comes and for what leaves, and two for intermediate results."""
+LIBRARY_REDUCTION_CYCLES = 2
+"""Of the library's reductions of rows for each repeat (simulator/runtime/reductions.h)."""
+BLOCK_ELEMENTS = 8
+"""Floats in a block of 32 bytes."""
 
 
 class VectorWork(NamedTuple):
@@ -31,11 +37,13 @@ class VectorWork(NamedTuple):
     """Of the largest tensor, in the type that the units compute with."""
     cycles_per_repeat: float = 0.0
     instructions: int = 0
-    """For each tile."""
+    """For each tile, without the reductions."""
     reductions: int = 0
-    """Instructions among them that combine the lanes of a row."""
+    """How often the elements of each row are combined to one."""
     rows: int = 0
     """Rows that are reduced."""
+    row_cycles: float = 0.0
+    """Further cycles for each row."""
 
 
 class KernelWork(NamedTuple):
@@ -63,14 +71,14 @@ class KernelEstimate(NamedTuple):
     """Part of the time in which the cores do not work: the launch, the start of the cube and of Matmul."""
 
 
-def estimate_kernel(work: KernelWork, chip: Chip, tile_bytes: int) -> KernelEstimate:
+def estimate_kernel(work: KernelWork, chip: Chip) -> KernelEstimate:
     """The launch, the starts, and the longest part of the work."""
     if not work.products:
-        cycles, bound = estimate_tiles(work, chip, tile_bytes)
+        cycles, bound = estimate_tiles(work, chip)
         return KernelEstimate(work.op, chip.launch_us + chip.cycles_to_us(cycles), bound, chip.launch_us)
     start = chip.matmul_start + (chip.cube_start * chip.aic_cores if work.vector.tensor_bytes else 0.0)
     cube = sum(estimate_cube_cycles(product, chip.name, chip.cold_l2) for product in work.products)
-    vector, _ = estimate_tiles(work, chip, tile_bytes) if work.vector.tensor_bytes else (0.0, "")
+    vector, _ = estimate_tiles(work, chip) if work.vector.tensor_bytes else (0.0, "")
     moved = work.read_bytes + work.written_bytes
     memory = moved / chip.bandwidth_for_footprint(moved)
     bound = max((cube, "cube"), (vector, "vector"), (memory, "memory"))[1]
@@ -154,12 +162,12 @@ def element_bytes(dtype: str) -> int:
 # ---- tiles
 
 
-def estimate_tiles(work: KernelWork, chip: Chip, tile_bytes: int) -> tuple[float, str]:
+def estimate_tiles(work: KernelWork, chip: Chip) -> tuple[float, str]:
     """The cycles of a pipeline of copies in, vector instructions and copies out with double buffers, and the longest of these."""
     main_bytes = max(work.vector.tensor_bytes, work.read_bytes, work.written_bytes, 1.0)
     cores = max(1, min(chip.aiv_cores, ceil(main_bytes / CORE_BYTES)))
     each = ceil(main_bytes / cores / ALIGNMENT) * ALIGNMENT
-    fewest = ceil(each / tile_bytes)
+    fewest = ceil(each / (chip.ub_bytes // UB_TENSORS))
     counts = {*range(fewest, fewest + MORE_TILES), *(2**power for power in range(8) if 2**power >= fewest)}
     cycles, bound = min(estimate_pipeline(work, chip, cores, tiles) for tiles in counts)
     combined = chip.sync_all + 2 * chip.estimate_copy_cycles(0) if work.is_combined else 0.0
@@ -184,7 +192,68 @@ def estimate_pipeline(work: KernelWork, chip: Chip, cores: int, tiles: int) -> t
 
 def estimate_tile_cycles(work: VectorWork, chip: Chip, cores: int, tiles: int) -> float:
     """The vector instructions of one tile."""
-    repeats = ceil(work.tensor_bytes / cores / tiles / REPEAT_BYTES)
-    plain = work.instructions - work.reductions
-    combining = work.reductions * (chip.reduce_start + chip.instruction_cycles("cadd") * work.rows / cores / tiles)
-    return repeats * work.cycles_per_repeat + plain * chip.vector_start + combining
+    repeats, rows = ceil(work.tensor_bytes / cores / tiles / REPEAT_BYTES), work.rows / cores / tiles
+    combining = work.reductions * estimate_row_reduction(repeats, rows, chip)
+    return repeats * work.cycles_per_repeat + work.instructions * chip.vector_start + rows * work.row_cycles + combining
+
+
+def estimate_row_reduction(repeats: float, rows: float, chip: Chip) -> float:
+    """The cycles to combine the elements of each row of a tile of floats to one, with the faster of two ways.
+
+    The simulator charges the library's ReduceSum and ReduceMax two cycles per repeat, two instructions, and one for each row. Otherwise
+    BlockReduceSum makes one element of 8 until a row fits into 256 bytes, and one WholeReduceSum combines each row.
+    """
+    rows = max(1.0, rows)
+    by_library = LIBRARY_REDUCTION_CYCLES * repeats + (2 + ceil(rows)) * chip.vector_start
+    direct, left = 0.0, float(repeats)
+    while left > rows:
+        direct += chip.reduce_start + left * chip.instruction_cycles("cgadd")
+        left /= BLOCK_ELEMENTS
+    direct += chip.reduce_start + rows * chip.instruction_cycles("cadd")
+    return min(by_library, direct)
+
+
+# ---- poolings
+
+
+class PoolWindow(NamedTuple):
+    """The windows of a pooling along the last axis, and how many lines of the input each of them has."""
+
+    lines: int
+    width: int
+    stride: int
+    is_sum: bool
+    """Sums have an instruction for neighbours, maxima have none."""
+
+
+def estimate_pool_cycles(window: PoolWindow, input_width: int, output_width: int, chip: Chip) -> tuple[float, int]:
+    """The cycles for 256 bytes of the output, and the instructions for a tile.
+
+    First the lines of each window are combined, over all columns, then its columns: instructions of vectors do not reach other lanes, so
+    that each column of the windows is picked before.
+    """
+    combine = 1.0
+    over_lines = (window.lines - 1) * combine * input_width / output_width
+    mean = chip.instruction_cycles("muls") if window.is_sum else 0.0
+    pieces = ceil(4 * input_width / REPEAT_BYTES)
+    instructions = (window.lines - 1) * pieces + 2 * window.width
+    return over_lines + estimate_window_cycles(window.width, window.stride, window.is_sum, chip) + mean, instructions
+
+
+def estimate_window_cycles(width: int, stride: int, is_sum: bool, chip: Chip) -> float:
+    """The cycles to combine the columns of windows, for 256 bytes of the output.
+
+    GatherMask picks the elements of a column from the repeats that contain them, Gather from anywhere. Windows side by side are combined by
+    BlockReduceMax or BlockReduceSum, 8 elements to one, and sums by PairReduceSum, two to one.
+    """
+    if width == 1 and stride == 1:
+        return 0.0
+    pick = min(stride * chip.instruction_cycles("gathermask"), chip.instruction_cycles("gather"))
+    cycles = width * pick + width - 1
+    if width == stride and width % BLOCK_ELEMENTS == 0:
+        rest = width // BLOCK_ELEMENTS
+        cycles = min(cycles, width * chip.instruction_cycles("cgadd") + estimate_window_cycles(rest, rest, is_sum, chip))
+    if width == stride and is_sum and width % 2 == 0:
+        rest = width // 2
+        cycles = min(cycles, width * chip.instruction_cycles("cpadd") + estimate_window_cycles(rest, rest, is_sum, chip))
+    return cycles
