@@ -90,6 +90,7 @@ def test_bug_is_recorded_with_its_type(tmp_path):
     assert state_of(engine.run).explanation == "ZeroDivisionError: by zero"
 
 
+@pytest.mark.toolchain
 def test_killed_process_leaves_a_session_without_an_end(tmp_path):
     engine = make_engine(tmp_path / "run")
     engine.clock = lambda: 5.0

@@ -11,6 +11,8 @@ import evokernel.backends.cpp
 from evokernel.app.verification_pool import VerificationPool
 from evokernel.core.errors import UserError
 
+pytestmark = pytest.mark.toolchain
+
 SAMPLES = Path(evokernel.backends.cpp.__file__).parent / "samples"
 TASK = SAMPLES / "task.py"
 GOOD = (SAMPLES / "good" / "kernel.cpp").read_text()

@@ -111,6 +111,7 @@ def test_operators_of_the_test_are_enough():
     assert shipped + len(published) >= spec.plan.operators
 
 
+@pytest.mark.toolchain
 def test_memory_of_the_protocol_reveals_no_operator_of_the_test(tmp_path):
     """Some products of level 1 compute what an operator of the test computes: a pack leaves out what was learned on them."""
     spec = read_spec(str(SPEC))

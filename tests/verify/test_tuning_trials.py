@@ -14,6 +14,8 @@ from evokernel.suites.loader import load_tasks
 from evokernel.verifier import verify
 from evokernel.verifier.evaluators import open_trial
 
+pytestmark = pytest.mark.toolchain
+
 HEAD = """
 constexpr int64_t REPEATS = 8;  // tune: REPEATS = 1 | 4 | 8
 """
@@ -93,7 +95,6 @@ def test_hostile_values_are_tried_in_the_sandbox(doubling):
     assert len(kernel.outcome.tuning.trials) == 2
 
 
-@pytest.mark.toolchain
 @pytest.mark.slow(one_in=5)
 def test_template_search_kernel_is_tuned_by_estimate():
     backend = "pallas"

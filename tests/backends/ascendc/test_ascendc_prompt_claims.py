@@ -113,6 +113,7 @@ def cycles_per_call(ran: dict[str, cards.Ran], name: str) -> float:
     return (twice.cycles - once.cycles) / BATCH
 
 
+@pytest.mark.toolchain
 @pytest.mark.slow(one_in=5)
 def test_calls_cost_what_the_table_says(ran) -> None:
     expected, found = {}, {}
@@ -130,12 +131,14 @@ def test_calls_cost_what_the_table_says(ran) -> None:
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.toolchain
 @pytest.mark.slow(one_in=5)
 def test_scalar_calls_and_copies_cost_what_the_page_says(ran) -> None:
     found = {name: cycles_per_call(ran, name) for name in SCALAR_CALLS}
     assert found == pytest.approx({name: cycles for name, (_, cycles) in SCALAR_CALLS.items()})
 
 
+@pytest.mark.toolchain
 @pytest.mark.slow(one_in=5)
 def test_order_of_pipes_is_what_the_rules_say(ran) -> None:
     assert {name: ran[name].code for name in ORDER} == {name: code for name, (_, code) in ORDER.items()}
@@ -208,6 +211,7 @@ def run_on_cores(workdir: Path, kernel: str, cases: list[tuple[int, int]]) -> li
     return found
 
 
+@pytest.mark.toolchain
 @pytest.mark.slow(one_in=5)
 def test_cores_are_numbered_and_priced_as_the_prompts_say(tmp_path: Path) -> None:
     kernel = (cards.FOLDER / "cores.asc").read_text()
@@ -235,6 +239,7 @@ def test_cores_are_numbered_and_priced_as_the_prompts_say(tmp_path: Path) -> Non
     assert unregistered.cycles == pytest.approx(four.cycles, abs=50)
 
 
+@pytest.mark.toolchain
 @pytest.mark.slow(one_in=5)
 def test_flags_between_all_cores_cost_as_much_as_syncall(tmp_path: Path) -> None:
     bodies = ("SyncAll();", "CrossCoreSetFlag<0, PIPE_MTE3>(1);\nCrossCoreWaitFlag(1);", "PipeBarrier<PIPE_ALL>();")
