@@ -1,11 +1,14 @@
 """Measures verification at the size `full`: seconds, CPU seconds, memory, and the share of the outputs that was run and compared.
 
-    python benchmarks/full_sizes.py --backends pallas,ascendc --tasks starter,level1,level2 [--count 40] [--every K] [--out F] [--retry]
+    python benchmarks/full_sizes.py --backends pallas,ascendc --tasks starter,level1,level2 [--once] [--count 40] [--every K] [--retry]
 
 The templates of `template_search` write a kernel for each task, with the options that its prior names to try first. It is verified
 twice, the second time with another seed and a comment more, so that nothing but the baseline and the traces of the reference is cached,
 as in the later attempts of a run. CPU seconds are those of the worker and all its processes; they mean something on a busy machine, too.
 Memory is the largest sum over the worker and its processes, with shared pages counted once.
+
+`--once` verifies each kernel only once, without the XLA baseline: what a later verification takes when the baseline is cached, and the
+traces of the reference are not. It takes less than half as long.
 
 Tasks come in a fixed order in which every suite is spread evenly, so that the first rows are a fair sample: `--count 40` ends after 40
 tasks, `--every 5` takes every fifth. Writes full_sizes.json after each task. After an interruption the same command continues; `--retry`
@@ -46,6 +49,8 @@ from evokernel.suites.loader import TaskFile, find_task_files
 
 POLL_S, POLL_PAUSES = 0.3, 30
 """How often memory is read, and how many times longer than a reading the pause must be: the kernel walks all pages for it."""
+ONCE_SETTINGS = {"pallas": ("backend.baseline=false",)}
+"""The settings of a backend that leave out what later verifications find in the cache."""
 Preferences = dict[str, tuple[str, ...]]
 VARIANTS: dict[str, tuple[Preferences, ...]] = {
     "pallas": (
@@ -147,7 +152,7 @@ def read_cpu_s(pid: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure_task(file: TaskFile, worker: Worker, limit_s: float) -> dict[str, Any]:
+def measure_task(file: TaskFile, worker: Worker, limit_s: float, once: bool) -> dict[str, Any]:
     """Verify kernels for one task until one passes; return its figures, or the reason of the last failure."""
     config, deadline_s = worker.config, time.monotonic() + limit_s
     row: dict[str, Any] = {"backend": worker.backend, "task": file.id, "is_feasible": False, "reason": "no kernel"}
@@ -155,11 +160,10 @@ def measure_task(file: TaskFile, worker: Worker, limit_s: float) -> dict[str, An
         task = next(task for task in factory.load_sized_tasks(config, file.id) if task.id == file.id)
         for variant in VARIANTS[worker.backend]:
             candidate = write_kernel(task, worker.backend, variant)
-            first = worker.measure(task, candidate, config.seed, deadline_s)
-            later = first
-            if first.outcome.feasible:
+            first = later = worker.measure(task, candidate, config.seed, deadline_s)
+            if first.outcome.feasible and not once:
                 later = worker.measure(task, add_comment(candidate), config.seed + 1, deadline_s)
-            row |= make_row(first, later)
+            row |= make_row(None if once else first, later)
             if later.outcome.feasible:
                 break
     except UnsupportedPattern as error:
@@ -171,15 +175,15 @@ def measure_task(file: TaskFile, worker: Worker, limit_s: float) -> dict[str, An
     return row
 
 
-def make_row(first: Measurement, later: Measurement) -> dict[str, Any]:
-    """Return the figures of two verifications, or the reason of the failure."""
+def make_row(first: Measurement | None, later: Measurement) -> dict[str, Any]:
+    """Return the figures of a later verification, and of a first one if it was measured, or the reason of the failure."""
     outcome, failure = later.outcome, later.outcome.failure
     return {
         "is_feasible": outcome.feasible,
         "reason": f"{failure.gate}: {failure.reason}: {failure.detail[:300]}" if failure else "",
         "seconds": {gate.gate: gate.seconds for gate in outcome.gates},
-        "first_s": first.wall_s,
-        "first_cpu_s": first.cpu_s,
+        "first_s": first.wall_s if first else None,
+        "first_cpu_s": first.cpu_s if first else None,
         "total_s": later.wall_s,
         "cpu_s": later.cpu_s,
         "load": os.getloadavg()[0],
@@ -286,6 +290,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, help="how many tasks; all if left out")
     parser.add_argument("--every", type=int, default=1, metavar="K", help="take every K-th task of the order")
     parser.add_argument("--limit", type=float, default=300, help="seconds for all kernels of one task")
+    parser.add_argument("--once", action="store_true", help="one verification of each kernel, without the XLA baseline")
     parser.add_argument("--retry", action="store_true", help="repeat tasks without a verified kernel")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=Path("full-sizes"))
@@ -301,11 +306,12 @@ def main() -> None:
     results = RowFile(args.out / "full_sizes.json")
     backends = args.backends.split(",")
     files = order_tasks(args.tasks)[:: args.every][: args.count]
-    workers = [Worker(resolve_config(None, args.set, backend=backend, size="full", workers=1)) for backend in backends]
+    settings = {backend: [*args.set, *ONCE_SETTINGS.get(backend, ())] if args.once else args.set for backend in backends}
+    workers = [Worker(resolve_config(None, settings[backend], backend=backend, size="full", workers=1)) for backend in backends]
     try:
         for file, worker in ((file, worker) for file in files for worker in workers):
             if not results.is_done(worker.backend, file.id, args.retry):
-                results.add(row := measure_task(file, worker, args.limit))
+                results.add(row := measure_task(file, worker, args.limit, args.once))
                 print(describe_row(row), flush=True)
     except KeyboardInterrupt:
         print("interrupted; the same command continues")
