@@ -13,7 +13,7 @@ from evokernel.api.tasks import Task
 from evokernel.api.views import TableView
 from evokernel.api.workers import shared_pool
 from evokernel.app.verification_pool import KernelSource, PlannedVerification, ProgressListener, TaskSource, VerificationPool, is_path
-from evokernel.core.config import usable_cores
+from evokernel.core.cores import usable_cores
 from evokernel.core.errors import UserError
 from evokernel.core.records import GateResult, Outcome, TimedSize
 from evokernel.core.records import Task as TaskRecord

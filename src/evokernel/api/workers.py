@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evokernel.app.verification_pool import VerificationPool
-from evokernel.core.config import usable_cores
+from evokernel.core.cores import usable_cores
 from evokernel.core.errors import UserError
 
 PoolKey = tuple[int, int, str]

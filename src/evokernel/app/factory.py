@@ -84,9 +84,12 @@ def load_sized_tasks(config: RunConfig, spec: str) -> list[Task]:
     return tasks
 
 
-def create_engine(config: RunConfig, folder: Path | None = None) -> Engine:
-    """Create a new run in `folder` (default: `runs/<id>`). All checks happen before the folder is created."""
-    parts = {"executor": make_part(config, "executor")}
+def create_engine(config: RunConfig, folder: Path | None = None, executor: Executor | None = None) -> Engine:
+    """Create a new run in `folder` (default: `runs/<id>`). All checks happen before the folder is created.
+
+    An `executor` of the caller is used instead of a new one.
+    """
+    parts = {"executor": executor or make_part(config, "executor")}
     versions = verifier_toolchain(config, parts["executor"])
     check_llm_review(config)
     tasks = load_sized_tasks(config, config.tasks)
@@ -115,14 +118,14 @@ def create_run(
     return run
 
 
-def resume_engine(folder: Path, overrides: Sequence[str] = (), **flags: Any) -> Engine:
-    """Continue the run in `folder`; most settings may change for the remaining attempts."""
+def resume_engine(folder: Path, overrides: Sequence[str] = (), executor: Executor | None = None, **flags: Any) -> Engine:
+    """Continue the run in `folder`; most settings may change for the remaining attempts. See `create_engine` for `executor`."""
     run = Run.open(folder)
     config = resolve_config(None, overrides, base=run.config.model_dump(mode="json"), **flags)
     for setting in ("id", "tasks", "size", "start", "fresh", "memory_read_only", "memory", "backend", "schedule"):
         if getattr(config, setting) != getattr(run.config, setting):
             raise UserError(f"setting '{setting}' cannot change when a run is resumed. Start a new run.")
-    parts = {"executor": make_part(config, "executor")}
+    parts = {"executor": executor or make_part(config, "executor")}
     environment = {"versions": verifier_toolchain(config, parts["executor"]), "hardware": describe_hardware()}
     check_llm_review(config)
     parts |= make_parts(config)

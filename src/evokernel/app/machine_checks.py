@@ -16,7 +16,8 @@ from evokernel.app.factory import FALLBACK_BACKEND
 from evokernel.core import plugins
 from evokernel.core.backend import OptionalTool
 from evokernel.core.bank_uri import BankLocation, ServerUrl
-from evokernel.core.config import RunConfig, usable_cores
+from evokernel.core.config import RunConfig
+from evokernel.core.cores import usable_cores
 from evokernel.core.errors import InfraError, UserError
 from evokernel.core.labels import format_count
 from evokernel.core.requirements import require_extra

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from evokernel import __version__
 from evokernel.app.machine_checks import BackendStatus, list_backends
-from evokernel.core.config import usable_cores
+from evokernel.core.cores import usable_cores
 from evokernel.core.plugins import make_plugin
 from evokernel.executors import ray_resources
 from evokernel.sandbox import layers

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from evokernel.experiments.spec import ExperimentSpec
 
 PROGRESS_INTERVAL_S = 10.0
+STOPPED_EXIT = 1
+"""Exit code after a time limit before which no seed was completed."""
 
 
 @click.command(epilog=TERMS_EPILOG)
@@ -54,6 +56,13 @@ PROGRESS_INTERVAL_S = 10.0
     metavar="FOLDER",
     help="Output folder; existing runs in it are resumed. [runs/experiments/NAME]",
 )
+@click.option(
+    "--time-limit",
+    "time_limit_min",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MINUTES",
+    help="Start no attempt after this time and report the seeds that are complete; the same command continues. [none]",
+)
 @json_option
 def command(
     name: str | None,
@@ -65,6 +74,7 @@ def command(
     protocol: str | None,
     sets: tuple[str, ...],
     out: Path | None,
+    time_limit_min: float | None,
     as_json: bool,
 ) -> int:
     """Run one of the paper's experiments on any backend and generator. NAME is one of --list, or a .toml file.
@@ -94,7 +104,7 @@ def command(
     if operators:
         exclusions |= runner.describe_unsampled(tasks, runner.select_operators(spec_in_use), operators)
     options = {"--seeds": seeds, "--max-operators": operators, "--arms": arms, "--protocol": protocol}
-    return run_and_report(spec_in_use, tasks, folder, exclusions, rebuild_command_line(name, options, sets), as_json)
+    return run_and_report(spec_in_use, tasks, folder, exclusions, rebuild_command_line(name, options, sets), as_json, time_limit_min)
 
 
 def rebuild_command_line(name: str, options: dict[str, Any], sets: tuple[str, ...]) -> str:
@@ -231,18 +241,39 @@ class ProgressPrinter:
 
 
 def run_and_report(
-    plan: ExperimentSpec, requested_tasks: Any, folder: Path, exclusions: dict[str, str], command_line: str, as_json: bool
+    plan: ExperimentSpec,
+    requested_tasks: Any,
+    folder: Path,
+    exclusions: dict[str, str],
+    command_line: str,
+    as_json: bool,
+    time_limit_min: float | None = None,
 ) -> int:
-    """Run the experiment, write its report and print its tables."""
+    """Run the experiment, write its report and print its tables. After the time limit, report the seeds that are complete."""
     from evokernel.experiments import report_writer, result_tables, runner
     from evokernel.experiments.results import Results
+    from evokernel.experiments.run_session import TimeLimitReached
     from evokernel.experiments.summary import summarize_results
     from evokernel.reports.text_tables import format_report_table
 
     tasks, reasons = runner.filter_runnable(requested_tasks)
     for operator, reason in reasons.items():
         print_text(f"note: {operator} is excluded: {reason}", err=True)
-    arm_runs = runner.run_experiment(plan, tasks, folder, ProgressPrinter())
+    try:
+        arm_runs = runner.run_experiment(plan, tasks, folder, ProgressPrinter(), time_limit_min and 60 * time_limit_min)
+    except TimeLimitReached:
+        seeds = runner.count_complete_seeds(plan, folder)
+        print_text(
+            wrap_text(
+                f"Stopped after {time_limit_min:g} minutes: {seeds} of {format_count(plan.seeds, 'seed')} complete. "
+                "The same command continues."
+            ),
+            err=True,
+        )
+        if not seeds:
+            return STOPPED_EXIT
+        plan = plan.model_copy(update={"seeds": seeds})
+        arm_runs = runner.run_experiment(plan, tasks, folder)
     results = Results(plan, arm_runs, tasks, folder, runner.find_vacuous(tasks), {**exclusions, **reasons}, command_line)
     tables = report_writer.write_report_folder(results)
     if as_json:

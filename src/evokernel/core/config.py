@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from evokernel.core import bank_uri
+from evokernel.core.cores import usable_cores
 from evokernel.core.errors import UserError
 from evokernel.core.plugins import did_you_mean
 from evokernel.core.records import Attempt, Settings, VerificationSettings
@@ -111,11 +111,6 @@ class RunConfig(VerificationSettings):
     def worker_count(self) -> int:
         """Number of parallel verifications."""
         return self.workers or usable_cores()
-
-
-def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def resolve_config(file: Path | None, overrides: Sequence[str] = (), base: Mapping[str, Any] | None = None, **flags: Any) -> RunConfig:

@@ -50,8 +50,9 @@ class Engine(AttemptMaker):
                 if not attempts_in_round and not any(attempt.round > round for attempt in journal.values()):
                     raise InfraError(f"round {round + 1} produced no attempt ({self.last_failure}); {self.run.incidents} lists the reasons")
 
-    def close(self) -> None:
-        """Stop the workers, close the memory bank and release the run folder."""
-        self.executor.close()
+    def close(self, stop_workers: bool = True) -> None:
+        """Stop the workers, unless another run uses them; close the memory bank and release the run folder."""
+        if stop_workers:
+            self.executor.close()
         self.memory.close()
         self.run.unlock()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -54,8 +54,11 @@ class WorkerProcess:
         label: str = "the verification worker",
         timeout_s: float = 0,
         is_persistent: bool = True,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
+        """`variables` are added to the environment of the process."""
         self.command, self.label, self.timeout_s, self.is_persistent = command, label, timeout_s, is_persistent
+        self.variables = dict(variables or {})
         self.is_local = command is LOCAL_COMMAND
         self.process: subprocess.Popen[bytes] | None = None
         self.stderr_file: IO[bytes] | None = None
@@ -87,7 +90,7 @@ class WorkerProcess:
         return reply.decode(errors="replace")
 
     def start(self) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+        environment = {**os.environ, "OMP_WAIT_POLICY": "passive", **self.variables}
         if not self.is_local:
             self.stderr_file = tempfile.TemporaryFile()  # noqa: SIM115
         pipe = subprocess.PIPE

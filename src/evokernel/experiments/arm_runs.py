@@ -11,11 +11,13 @@ from evokernel.app.run_lifecycle import SessionRecorder
 from evokernel.core.config import RunConfig
 from evokernel.core.errors import UserError
 from evokernel.core.final_results import FinalResult
+from evokernel.core.protocols import Executor
 from evokernel.core.records import Attempt
 from evokernel.core.run import Run
-from evokernel.engine.final_eval import pending_reevaluations, reevaluate_best
+from evokernel.engine.final_eval import INTERRUPTED, pending_reevaluations, reevaluate_best
 from evokernel.engine.loop import Engine
 from evokernel.experiments import outcome_reuse
+from evokernel.experiments.run_session import RunSession, TimeLimitReached
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec, Table, final_eval_config
 from evokernel.memory import packs
 from evokernel.memory.bank import Bank
@@ -64,9 +66,15 @@ def refuse_contamination(arm_run: ArmRun) -> None:
         refuse_contaminated_pack(arm_run.pack, items, load_tasks(arm_run.config.tasks))
 
 
-def complete_run(arm_run: ArmRun, listen: Listener = lambda run, record: None, may_change: Sequence[str] = ()) -> list[TaskResult]:
-    """Start or resume one run and complete it; settings in `may_change` may differ from those of the existing run."""
+def complete_run(
+    arm_run: ArmRun, listen: Listener = lambda run, record: None, may_change: Sequence[str] = (), session: RunSession | None = None
+) -> list[TaskResult]:
+    """Start or resume one run and complete it; settings in `may_change` may differ from those of the existing run.
+
+    Raises TimeLimitReached if the time of the session ends before.
+    """
     config = arm_run.config
+    executor = None
     if (arm_run.folder / "run.toml").exists():
         run = Run.open(arm_run.folder)
         refuse_changed_settings(run, config, (*CHANGEABLE_SETTINGS, *may_change))
@@ -75,27 +83,40 @@ def complete_run(arm_run: ArmRun, listen: Listener = lambda run, record: None, m
         run.config = run.config.model_copy(update=updates)
         if is_finished(run, arm_run.final_eval):
             return metrics.collect_results(run, run.attempts())
-        engine = factory.resume_engine(arm_run.folder, **updates)
+        executor = find_shared_executor(session, config)
+        engine = factory.resume_engine(arm_run.folder, executor=executor, **updates)
     else:
+        executor = find_shared_executor(session, config)
         if arm_run.pack:
             import_pack_into_bank(arm_run.pack, config)
-        engine = factory.create_engine(config, arm_run.folder)
+        engine = factory.create_engine(config, arm_run.folder, executor)
     if arm_run.outcomes:
         outcome_reuse.share_outcomes(engine, arm_run.outcomes)
+    if session:
+        session.watch(engine)
     try:
         for record in run_engine(engine, arm_run.final_eval):
             listen(engine.run, record)
+        if session:
+            session.raise_if_stopped(engine)
     finally:
-        engine.close()
+        engine.close(stop_workers=executor is None)
     run = Run.open(arm_run.folder)
     return metrics.collect_results(run, run.attempts())
+
+
+def find_shared_executor(session: RunSession | None, config: RunConfig) -> Executor | None:
+    """Return the executor that a run shares with the other runs of its session. Raises TimeLimitReached if there is no time left."""
+    if session and session.is_over:
+        raise TimeLimitReached
+    return session.find_executor(config) if session else None
 
 
 def run_engine(engine: Engine, final_eval: Table | None) -> Iterator[Attempt | FinalResult]:
     """Make the attempts, then re-evaluate the best kernels; `final_eval` may set another clock or other baselines."""
     with SessionRecorder(engine):
         yield from engine.make_attempts()
-        if final_eval is not None:
+        if final_eval is not None and engine.stop_reason != INTERRUPTED:
             engine.run.config = final_eval_config(engine.run.config, final_eval)  # in memory only: run.toml is unchanged
             yield from reevaluate_best(engine)
 

@@ -10,8 +10,17 @@ from evokernel.core.errors import UserError
 from evokernel.core.memory_limits import memory_shortage
 from evokernel.core.run import Run
 from evokernel.experiments import paper_protocol_eval
-from evokernel.experiments.arm_runs import Listener, ResultsByArm, complete_run, learn_pack, make_arm_run, refuse_contamination
+from evokernel.experiments.arm_runs import (
+    Listener,
+    ResultsByArm,
+    complete_run,
+    is_finished,
+    learn_pack,
+    make_arm_run,
+    refuse_contamination,
+)
 from evokernel.experiments.misleading import write_misleading_pack
+from evokernel.experiments.run_session import RunSession
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec, PackSpec
 from evokernel.reports.metrics import TaskResult
 from evokernel.suites.lint_checks import lint_task
@@ -80,15 +89,25 @@ def task_pattern(task: TaskFile) -> str:
     return task._replace(path=task.path.absolute()).spec
 
 
-def run_experiment(spec: ExperimentSpec, tasks: TasksByGroup, folder: Path, listen: Listener = lambda run, record: None) -> ResultsByArm:
-    """Run all arms seed by seed, so that all arms have progressed equally if the experiment is stopped."""
+def run_experiment(
+    spec: ExperimentSpec,
+    tasks: TasksByGroup,
+    folder: Path,
+    listen: Listener = lambda run, record: None,
+    time_limit_s: float | None = None,
+) -> ResultsByArm:
+    """Run all arms seed by seed, so that all arms have progressed equally if the experiment is stopped.
+
+    Raises TimeLimitReached when the time is over: what was verified is stored, and the next call continues.
+    """
     results: ResultsByArm = {arm.name: {} for arm in spec.arms}
-    for seed in range(spec.seeds):
-        packs: dict[str, Path] = {}
-        for pack in spec.packs:
-            packs[pack.name] = build_pack(spec, pack, tasks, folder / "packs", seed, packs, listen)
-        for name, task_results in run_arms(spec, tasks, folder, seed, packs, listen).items():
-            results[name][seed] = add_paper_outcomes(spec, task_results, folder / f"{name}-{seed}", listen)
+    with RunSession(time_limit_s) as session:
+        for seed in range(spec.seeds):
+            packs: dict[str, Path] = {}
+            for pack in spec.packs:
+                packs[pack.name] = build_pack(spec, pack, tasks, folder / "packs", seed, packs, listen)
+            for name, task_results in run_arms(spec, tasks, folder, seed, packs, listen, session).items():
+                results[name][seed] = add_paper_outcomes(spec, task_results, folder / f"{name}-{seed}", listen)
     return results
 
 
@@ -99,6 +118,7 @@ def run_arms(
     seed: int,
     packs: Mapping[str, Path],
     listen: Listener = lambda run, record: None,
+    session: RunSession | None = None,
 ) -> dict[str, list[TaskResult]]:
     """Complete the run of every arm with one seed; a finished run is not repeated. `packs` are the files of the packs by name."""
     arm_runs = {
@@ -107,7 +127,17 @@ def run_arms(
     }
     for arm_run in arm_runs.values():
         refuse_contamination(arm_run)
-    return {name: complete_run(arm_run, listen) for name, arm_run in arm_runs.items()}
+    return {name: complete_run(arm_run, listen, session=session) for name, arm_run in arm_runs.items()}
+
+
+def count_complete_seeds(spec: ExperimentSpec, folder: Path) -> int:
+    """Return with how many seeds, counted from the first, the runs of all arms are finished."""
+    for seed in range(spec.seeds):
+        for arm in spec.arms:
+            run_folder = folder / f"{arm.name}-{seed}"
+            if not (run_folder / "run.toml").exists() or not is_finished(Run.open(run_folder), spec.final_eval):
+                return seed
+    return spec.seeds
 
 
 def add_paper_outcomes(spec: ExperimentSpec, task_results: list[TaskResult], folder: Path, listen: Listener) -> list[TaskResult]:

@@ -101,10 +101,10 @@ class GpuBackend(Backend):
         return find_sanitizer(self.device)
 
     def run_sanitizer(self, candidate: Candidate, workdir: Path, folder: Path, calls: Sequence[Arguments]) -> None:
-        from evokernel.backends.gpu.sanitizer_run import run_compute_sanitizer, write_standalone_order
+        from evokernel.backends.gpu.sanitizer_run import list_needed_tools, run_compute_sanitizer, write_standalone_order
 
         write_standalone_order(folder, workdir / PROGRAMS, calls)
-        run_compute_sanitizer(self.sanitizer().detail, folder, candidate.files, self.number)
+        run_compute_sanitizer(self.sanitizer().detail, folder, candidate.files, self.number, list_needed_tools(workdir / PROGRAMS))
 
     def estimate_latency(self, task: Task, workdir: Path, stderr: str) -> TimingResult:
         raise ToolUnavailable(f"times ({self.device.unavailable_reason})")

@@ -14,6 +14,8 @@ INFO, TEXT = ".nv.info.", ".text."
 SIZED = 4
 """The attribute format that is followed by a payload of the given size."""
 PARAMETER, REGISTERS, FRAME = 0x17, 0x2F, 0x11
+SHARED, RESERVED = ".nv.shared.", ".nv.shared.reserved."
+"""Sections of a kernel's shared memory, and of the part that the system reserves."""
 SIZE_AT = 18
 """Position of the size in the last word of a parameter attribute."""
 
@@ -54,6 +56,20 @@ def read_kernels(container: bytes) -> dict[str, KernelInfo]:
             kernels |= {function.name: function for function in read_cubin_kernels(image)}
         offset = container.find(MAGIC, offset + max(image.end, len(MAGIC)))  # data inside the image may look like another one
     return kernels
+
+
+def uses_shared_memory(container: bytes) -> bool:
+    """Whether a kernel of a fat binary or cubin has shared memory; True for an image without readable device code."""
+    has_code, offset = False, container.find(MAGIC)
+    while offset >= 0:
+        image = ElfObject(container[offset:])
+        if image.machine == CUDA:
+            has_code = True
+            names = [image.section_name(section) for section in image.sections]
+            if any(name.startswith(SHARED) and not name.startswith(RESERVED) for name in names):
+                return True
+        offset = container.find(MAGIC, offset + max(image.end, len(MAGIC)))
+    return not has_code
 
 
 def read_cubin_kernels(image: ElfObject) -> Iterator[KernelInfo]:

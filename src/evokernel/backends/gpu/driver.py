@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cached_property
 from typing import Any
@@ -33,6 +34,8 @@ DYNAMIC_SHARED, NON_PORTABLE_CLUSTER = 8, 14
 CLUSTER, COOPERATIVE = 4, 2
 TIMED = 0
 MAP_BYTES = 128
+BLOCKING_WAIT = 4
+"""Flag of a context whose waiting threads sleep. By default they poll, and each keeps a core busy."""
 SETS = {1: ("cuMemsetD8Async", ctypes.c_ubyte), 2: ("cuMemsetD16Async", ctypes.c_ushort), 4: ("cuMemsetD32Async", c_uint)}
 
 
@@ -66,9 +69,13 @@ class LaunchConfig(ctypes.Structure):
 
 
 class Driver:
-    """One device through its primary context, which PyTorch in the same process also uses."""
+    """One device through its primary context, which PyTorch in the same process also uses.
 
-    def __init__(self, number: int = 0) -> None:
+    With `sleeps_while_waiting`, a thread that waits for the device leaves its core to other processes. It wakes some microseconds
+    later, so the process that measures times does without.
+    """
+
+    def __init__(self, number: int = 0, sleeps_while_waiting: bool = False) -> None:
         try:
             self.library = ctypes.CDLL(LIBRARY)
         except OSError as error:
@@ -82,6 +89,9 @@ class Driver:
             self.device = c_int()
             self.call("cuDeviceGet", byref(self.device), number)
             self.context = c_void_p()
+            if sleeps_while_waiting:
+                with suppress(AttributeError, DeviceError):  # an older driver polls
+                    self.call("cuDevicePrimaryCtxSetFlags_v2", self.device, c_uint(BLOCKING_WAIT))
             self.call("cuDevicePrimaryCtxRetain", byref(self.context), self.device)
             self.call("cuCtxSetCurrent", self.context)
         except DeviceError as error:

@@ -179,7 +179,7 @@ class ReplayedKernel:
 
     def __init__(self, workdir: Path, device: int = 0) -> None:
         try:
-            self.driver = Driver(device)
+            self.driver = Driver(device, sleeps_while_waiting=True)
         except DriverMissing as error:
             raise InfraError(str(error)) from error
         self.programs = read_programs(workdir / FILE)

@@ -9,13 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from evokernel.backends.gpu.program import program_key
+from evokernel.backends.gpu.cubin import uses_shared_memory
+from evokernel.backends.gpu.program import FILE, Launch, program_key, read_programs
+from evokernel.backends.gpu.replay import read_images
 from evokernel.backends.gpu.standalone import INPUTS
 from evokernel.backends.gpu.tool_processes import run_tool
 from evokernel.core.backend import Arguments
 from evokernel.core.errors import CandidateError, ToolUnavailable
 
 TOOLS = (("memcheck", "--padding", "4096"), ("racecheck",), ("initcheck",), ("synccheck",))
+SHARED_MEMORY_TOOL, BARRIER_TOOL = "racecheck", "synccheck"
+SYNCHRONIZATION = re.compile(r"\.sync\b|\bbar\b|\bbarrier\b|\bmbarrier\b")
 TIMEOUT_S = 120.0
 LEFT, DONE = "========= ", "done"
 LINES = 4
@@ -63,14 +67,28 @@ def list_commands(tool: str) -> list[tuple[str, ...]]:
     return [(tool, "--print-limit", "1", "--show-backtrace", "no", "--tool", *one) for one in TOOLS]
 
 
-def run_compute_sanitizer(tool: str, folder: Path, sources: Mapping[str, str], number: int) -> None:
-    """Runs all tools of compute-sanitizer in parallel; raises CandidateError for the first finding."""
+def list_needed_tools(programs: Path) -> list[str]:
+    """Returns the tools that can find something in these programs: races need shared memory, and misused barriers need one.
+
+    The machine code and the text it was assembled from decide; of code that has no such text, every tool may find something.
+    """
+    images, texts = read_images(programs), {path.stem: path.read_text() for path in programs.glob("*.ptx")}
+    launches = [step for program in read_programs(programs / FILE).values() for step in program.steps if isinstance(step, Launch)]
+    has_shared = any(launch.shared for launch in launches) or any(map(uses_shared_memory, images.values()))
+    has_barriers = any(Path(name).stem not in texts for name in images) or any(map(SYNCHRONIZATION.search, texts.values()))
+    skipped = {*([] if has_shared else [SHARED_MEMORY_TOOL]), *([] if has_shared or has_barriers else [BARRIER_TOOL])}
+    return [name for name, *_ in TOOLS if name not in skipped]
+
+
+def run_compute_sanitizer(tool: str, folder: Path, sources: Mapping[str, str], number: int, names: Sequence[str]) -> None:
+    """Runs these tools of compute-sanitizer in parallel; raises CandidateError for the first finding."""
+    commands = [command for command, (name, *_) in zip(list_commands(tool), TOOLS) if name in names]
     with ThreadPoolExecutor(len(TOOLS)) as pool:
-        texts = list(pool.map(lambda command: run_tool(command, number, folder, TIMEOUT_S), list_commands(tool)))
+        texts = list(pool.map(lambda command: run_tool(command, number, folder, TIMEOUT_S), commands))
     for text in texts:
         if error := parse_first_finding(text, sources):
             raise error
-    for (name, *_), text in zip(TOOLS, texts):
+    for name, text in zip(names, texts):
         if DONE not in text.splitlines():
             message = next((line.removeprefix(LEFT) for line in text.splitlines() if "rror" in line), text[-200:])
             raise ToolUnavailable(f"compute-sanitizer's {name} does not work here: {message.strip()[:200]}")

@@ -18,7 +18,7 @@ FAILED = 3
 
 def main() -> None:
     """Waits for a folder on stdin and runs its order; the folder also holds the input bytes of each call. Outputs are ignored."""
-    driver = Driver(int(sys.argv[2]))
+    driver = Driver(int(sys.argv[2]), sleeps_while_waiting=True)
     name = sys.stdin.readline().strip()
     if not name:  # the verifier has ended
         return

@@ -20,6 +20,8 @@ from evokernel.sandbox import isolated_python
 START_S, ANSWER_S, REFERENCE_S = 120.0, 300.0, 600.0
 """Limits for the start of a server, for a kernel, and for the reference in a check, in seconds."""
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+COMPILE_VARIABLES = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+"""torch.compile otherwise starts a process per core, each with PyTorch, in every worker; an operator has one to three kernels."""
 PROCESSES: dict[int, TimingProcess] = {}
 
 
@@ -33,6 +35,7 @@ class TimingProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
+            env=os.environ | COMPILE_VARIABLES,
             process_group=0,
         )
         self.buffer, self.is_ready = b"", False
@@ -108,6 +111,7 @@ def start_server(number: int) -> TimingProcess:
 def request_timing(number: int, order: dict[str, Any], timeout_s: float = ANSWER_S, lock: str | None = "") -> dict[str, Any]:
     """Sends a request to this process's timing server: with exclusive use of the device, with another lock, or with none (None)."""
     name = f"gpu{physical_device(number, VISIBLE)}"
+    start_server(number).wait_ready()  # before the lock: other workers use the device while this server loads PyTorch
     with nullcontext() if lock is None else hold_device(f"{name}-{lock}" if lock else name):
         answer = start_server(number).send_request(order, timeout_s)
     if "refused" in answer:

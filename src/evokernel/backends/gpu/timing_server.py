@@ -55,6 +55,9 @@ class TimingServer:
         if "check" in order:
             return self.check(order)
         scene = self.get_scene(order)
+        if "prepare" in order:
+            self.driver.synchronize()
+            return {}
         if "tune" in order:
             return {"fastest": self.find_fastest(order, scene)}
         session = TimingSession(self.driver, scene, order["seconds"])

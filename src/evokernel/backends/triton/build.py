@@ -31,6 +31,7 @@ from evokernel.backends.gpu.program import (
 )
 from evokernel.backends.native.toolchain import run_compiler
 from evokernel.backends.triton.launch_check import RECORDING
+from evokernel.core.cores import core_share
 from evokernel.core.errors import CandidateError, UserError
 
 NEWEST_FIRST = ("ptxas-blackwell", "ptxas")
@@ -77,7 +78,7 @@ def build_programs(programs: Path, timeout_s: float) -> list[str]:
             raise CandidateError("memory", "the recording of launches and kernels is too large; use fewer launches and fewer kernels")
         recording = json.loads((programs / RECORDING).read_text())
         kernels = {str(kernel["file"]): kernel for kernel in recording["kernels"]}
-        with ThreadPoolExecutor(MAX_ASSEMBLERS) as pool:
+        with ThreadPoolExecutor(min(MAX_ASSEMBLERS, core_share())) as pool:
             infos = list(pool.map(lambda kernel: assemble_kernel(kernel, programs, timeout_s), kernels.values()))
         functions_by_file = dict(zip(kernels, infos))
         choices = max((len(row[1]) for program in recording["sizes"].values() for row in program["steps"] if row[0] == "choice"), default=1)
