@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from engine_parts import RENAMED
 
+from evokernel.app import factory
 from evokernel.core.errors import UserError
 from evokernel.core.records import MemoryItem
 from evokernel.experiments import runner
 from evokernel.experiments.arm_runs import complete_run, learn_pack, make_arm_run, refuse_contamination
 from evokernel.experiments.intervals import bootstrap_interval, build_grid, difference_interval
+from evokernel.experiments.run_session import TimeLimitReached
 from evokernel.experiments.spec import ArmSpec, ExperimentSpec
 from evokernel.memory.pack_contamination import list_contamination
 from evokernel.suites.loader import find_task_files, load_tasks
@@ -48,6 +50,26 @@ def make_run(folder, name, task="twice.py", seed=0, pack=None, **more):
 
 def run_all(spec, folder, listen=lambda run, record: None):
     return runner.run_experiment(spec, runner.select_operators(spec), folder, listen)
+
+
+def test_a_time_limit_leaves_runs_that_continue(here):
+    spec = make_spec(ArmSpec(name="value"), ArmSpec(name="passk"))
+    with pytest.raises(TimeLimitReached):
+        runner.run_experiment(spec, runner.select_operators(spec), here / "out", time_limit_s=1e-3)
+    assert runner.count_complete_seeds(spec, here / "out") == 0
+    run_all(spec.model_copy(update={"seeds": 1}), here / "out")
+    assert runner.count_complete_seeds(spec, here / "out") == 1
+    results = run_all(spec, here / "out")
+    assert runner.count_complete_seeds(spec, here / "out") == 2
+    assert [len(results[arm]) for arm in ("value", "passk")] == [2, 2]
+
+
+def test_runs_of_an_experiment_use_the_same_workers(here, monkeypatch):
+    engines = []
+    create = factory.create_engine
+    monkeypatch.setattr(factory, "create_engine", lambda *args: engines.append(create(*args)) or engines[-1])
+    run_all(make_spec(ArmSpec(name="value"), seeds=2), here / "out")
+    assert len({id(engine.executor.executor) for engine in engines}) == 1 < len(engines)
 
 
 def test_every_arm_and_seed_is_a_run_that_is_made_once(here):

@@ -89,7 +89,7 @@ def create_engine(config: RunConfig, folder: Path | None = None, executor: Execu
 
     An `executor` of the caller is used instead of a new one.
     """
-    parts = {"executor": executor or make_part(config, "executor")}
+    parts: dict[str, Any] = {"executor": executor or make_part(config, "executor")}
     versions = verifier_toolchain(config, parts["executor"])
     check_llm_review(config)
     tasks = load_sized_tasks(config, config.tasks)
@@ -125,7 +125,7 @@ def resume_engine(folder: Path, overrides: Sequence[str] = (), executor: Executo
     for setting in ("id", "tasks", "size", "start", "fresh", "memory_read_only", "memory", "backend", "schedule"):
         if getattr(config, setting) != getattr(run.config, setting):
             raise UserError(f"setting '{setting}' cannot change when a run is resumed. Start a new run.")
-    parts = {"executor": executor or make_part(config, "executor")}
+    parts: dict[str, Any] = {"executor": executor or make_part(config, "executor")}
     environment = {"versions": verifier_toolchain(config, parts["executor"]), "hardware": describe_hardware()}
     check_llm_review(config)
     parts |= make_parts(config)

@@ -29,5 +29,7 @@ def make_share_variables(workers: int, environment: Mapping[str, str] = os.envir
     each of them 16 threads.
     """
     share = max(1, core_share(environment) // max(1, workers))
-    pools = {name: environment.get(name, str(share)) for name in POOL_VARIABLES}
+    own_share = environment.get(SHARE_VARIABLE, "")
+    chosen = {name: environment[name] for name in POOL_VARIABLES if environment.get(name, own_share) != own_share}
+    pools = dict.fromkeys(POOL_VARIABLES, str(share)) | chosen
     return {SHARE_VARIABLE: str(share), **pools}

@@ -1,10 +1,13 @@
 """A Triton launch function is recorded and compiled where there is no GPU, and its values are checked by the interpreter."""
 
 import importlib.util
+import subprocess
 
 import pytest
 
-from evokernel.backends.gpu.program import FILE, Fill, Launch, read_programs
+from evokernel.backends.gpu.program import FILE, Fill, Launch, Pointer, Program, format_programs, read_programs
+from evokernel.backends.gpu.sanitizer_run import list_needed_tools
+from evokernel.backends.triton import build
 from evokernel.core.errors import CandidateError
 from evokernel.core.plugins import make_plugin
 from evokernel.core.records import Candidate, Job, Task
@@ -115,3 +118,40 @@ def test_forbidden_code_is_refused(old, new, reason, words, task, tmp_path):
             trial.evaluator.screen(trial)
     assert caught.value.reason == reason
     assert words in caught.value.detail
+
+
+PTX = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry add(.param .u64 out)
+{{
+    .reg .b32 %r<2>;
+    {shared}
+    mov.b32 %r1, 1;
+    {body}
+    ret;
+}}
+"""
+ALL_TOOLS = ["memcheck", "racecheck", "initcheck", "synccheck"]
+
+
+@pytest.mark.parametrize(
+    ("shared", "body", "dynamic_bytes", "tools"),
+    [
+        ("", "", 0, ["memcheck", "initcheck"]),
+        ("", "", 64, ALL_TOOLS),
+        (".shared .b8 room[64];", "st.shared.b32 [room], %r1;", 0, ALL_TOOLS),
+        ("", "bar.sync 0;", 0, ["memcheck", "initcheck", "synccheck"]),
+        ("", "shfl.sync.bfly.b32 %r1, %r1, 1, 31, -1;", 0, ["memcheck", "initcheck", "synccheck"]),
+    ],
+)
+def test_the_sanitizer_runs_the_tools_that_can_find_something(tmp_path, shared, body, dynamic_bytes, tools):
+    (tmp_path / "kernel0.ptx").write_text(PTX.format(shared=shared, body=body))
+    command = [build.find_ptxas(), "--gpu-name=sm_90", tmp_path / "kernel0.ptx", "-o", tmp_path / "kernel0.image"]
+    subprocess.run(command, check=True, capture_output=True)
+    launch = Launch("kernel0.image", "add", (1, 1, 1), (32, 1, 1), dynamic_bytes, bytes(8), (Pointer(0, 0, 0),))
+    (tmp_path / FILE).write_text(format_programs({"small": Program((64,), 1, (), (launch,))}))
+    assert list_needed_tools(tmp_path) == tools
+    (tmp_path / "kernel0.ptx").unlink()
+    assert "synccheck" in list_needed_tools(tmp_path), "without its text, code may have barriers"
