@@ -231,10 +231,7 @@ class CandidateProcess:
             line = self.read_reply(cpu_start, wall_start)
         except TimeoutError as error:
             self.stop()
-            raise CandidateError(
-                "timeout",
-                f"the kernel did not finish within {self.timeout_s:g} s: reduce the work per call, or fix a loop that does not end",
-            ) from error
+            raise CandidateError("timeout", self.describe_timeout()) from error
         elapsed_s, cpu_end = time.perf_counter() - wall_start, self.read_cpu_s()
         self.remaining_s -= self.charge_time(cpu_start, elapsed_s)
         if line is None:
@@ -243,6 +240,15 @@ class CandidateProcess:
         *self_reported_s, reply = self.parse_reply(line, nonce)
         cpu_s = cpu_end - cpu_start if cpu_start is not None and cpu_end is not None else None
         return CommandTiming(elapsed_s, cpu_s, (self_reported_s[0], self_reported_s[1]), reply)
+
+    def describe_timeout(self) -> str:
+        """Say that the time is used up. The limit holds for all calls of a candidate together, and in simulation for CPU time."""
+        if self.is_simulated:
+            return (
+                f"the simulations of the kernel took more than {self.timeout_s:g} s of CPU time together: "
+                "fix a loop that does not end, reduce the work per call, or raise timeout_s"
+            )
+        return f"the kernel did not finish within {self.timeout_s:g} s: reduce the work per call, or fix a loop that does not end"
 
     def read_reply(self, cpu_start: float | None, wall_start: float) -> bytes | None:
         """Return the next reply line. Raises TimeoutError when the command has used up the time that the job has left."""

@@ -46,7 +46,9 @@ FIRST_POSITIONS = (0.0, 1.0)
 RANDOM_PARTS, MAX_RANDOM_S = 16, 5.0
 """Parts at random positions that are run, fewer only if the first parts took so long that these would exceed the time."""
 REMAINING_SHARE = 0.75
-"""The share of the candidate process's remaining time that further parts of a kernel may take."""
+"""The share of the candidate process's remaining time that further parts of a kernel may take, if each takes as long as the last ones."""
+REMAINING_SHARE_OF_BATCH = 0.9
+"""The same if they take as long as all parts of the last batch together."""
 SKIPPED_NOTE = "another input distribution at the timed size: running further parts takes too long"
 MAX_SHOWN = 5
 
@@ -75,8 +77,8 @@ class TiledCheck:
         self.slot: BufferSlot | None = None
         self.ranges: list[list[Range]] = [[] for _ in trial.job.task.signature.outputs]
         self.compared_elements = self.needed_bytes = self.random_parts = 0
-        self.part_run_s = 0.0
-        """Seconds of the candidate process for one part of the last batch; 0 before it."""
+        self.batch_run_s, self.batch_parts = 0.0, 0
+        """Seconds of the candidate process for the parts of the last batch, and their number; 0 before it."""
         self.complete_kinds: set[str] = set()
         """Kinds of inputs on which every element of the outputs was compared; the inputs of a kind stay the same for a candidate."""
         flops_per_element = trial.job.task.work.flops / self.count_elements()
@@ -111,12 +113,15 @@ class TiledCheck:
             self.check_batch(regions, kind, [self.random.random() for _ in range(count)])
 
     def choose_affordable(self, positions: list[float]) -> list[float]:
-        """Return as many of the last positions as can be run in the time that the candidate process has left, judged by earlier parts."""
+        """Return as many of the last positions as can be run in the time that the candidate process has left, judged by the last batch.
+
+        Parts that wait for each other run together until they have met, so that one alone may take as long as all parts of that batch.
+        """
         process = self.trial.candidate_process
-        if not self.part_run_s or process is None:
+        if not self.batch_run_s or process is None:
             return positions
-        count = int(REMAINING_SHARE * process.remaining_s / self.part_run_s)
-        return positions[-count:] if count > 0 else []
+        count = int(REMAINING_SHARE * process.remaining_s * self.batch_parts / self.batch_run_s)
+        return positions[-count:] if count > 0 and self.batch_run_s <= REMAINING_SHARE_OF_BATCH * process.remaining_s else []
 
     def read_clock(self) -> float:
         """Return the CPU time of this thread and of the candidate process, so that a busy machine runs as many parts as another; the time
@@ -143,7 +148,7 @@ class TiledCheck:
         with self.trial.translate_errors():
             process.run_parts(slot, positions)
         self.random_parts += sum(position not in FIRST_POSITIONS for position in positions)
-        self.part_run_s = (remaining_s - process.remaining_s) / len(positions)
+        self.batch_run_s, self.batch_parts = remaining_s - process.remaining_s, len(positions)
         if stray_writes := self.trial.arena.find_stray_writes(slot):
             raise CandidateError(
                 "out_of_bounds",
