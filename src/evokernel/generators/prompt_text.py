@@ -162,7 +162,7 @@ def describe_bottleneck(profile: Profile) -> str:
 
 
 def describe_varying_constants(task: Task) -> str:
-    """Which constants of the reference differ at other sizes, which never change, and whether the bench size is the largest."""
+    """Which constants of the reference differ at other sizes, which of them are larger there, and which never change."""
     try:
         constants = find_constants(ast.parse(task.source))
     except SyntaxError:
@@ -170,13 +170,17 @@ def describe_varying_constants(task: Task) -> str:
     overrides = {name: size for name, size in task.sizes.items() if name != "bench"}
     varying = list(dict.fromkeys(name for size in overrides.values() for name in size))
     fixed = [f"{name} = {value}" for name, value in constants.items() if name not in varying and name.isidentifier()]
-    is_largest = all(value <= constants.get(name, value) for size in overrides.values() for name, value in size.items())
+    larger = {
+        name for size in overrides.values() for name, value in size.items() if name.isidentifier() and value > constants.get(name, value)
+    }
     names = ", ".join(name for name in varying if name.isidentifier())
     sentences = [f"What varies: {names}." if names else "The extents of the arguments vary."]
     sentences.append("Read them from the arguments and handle remainders.")
     if fixed:
         sentences.append(f"These never change, so the kernel may rely on them: {', '.join(fixed)}.")
-    if is_largest and constants:
+    if larger:
+        sentences.append(f"Some sizes exceed `bench` in: {', '.join(larger)}.")
+    elif constants:
         sentences.append("No size is larger than in `bench`.")
     return "\n".join(sentences)
 

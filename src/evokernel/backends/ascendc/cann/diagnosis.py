@@ -10,6 +10,7 @@ from evokernel.backends.ascendc.profile import (
     ALTERNATING_SHARE,
     BOTTLENECK_BY_PIPE,
     BUSY_SHARE,
+    CUBE_ADVICE,
     EXCESS_TRAFFIC,
     LOW_SHARE,
     PIPE_NAMES,
@@ -26,7 +27,6 @@ ADVICE = {
     "MTE2": "read less, in larger pieces (16 KiB or more), and keep data in UB between passes.",
     "MTE3": "write less, in larger pieces (16 KiB or more), and keep data in UB between passes.",
 }
-CUBE_ADVICE = "keep L0 filled (double buffers in L1 and L0), and multiply in half if the tolerance allows it."
 
 
 def profile_measurement(task: Task, measurement: Measurement, chip: Chip) -> Profile:
