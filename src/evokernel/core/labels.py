@@ -44,6 +44,20 @@ def speedup_phrase(ratio: float | None, name: str) -> str:
     return f", {ratio:.2f}x the speed of {baseline_label([name])}" if ratio else ""
 
 
+def roofline_figures(floor_us: float, latency_us: float) -> dict[str, float]:
+    """Return the lower bound of a latency and its share; nothing if a kernel is faster: it needs less work than the reference."""
+    if latency_us <= 0 or latency_us < floor_us:
+        return {}
+    return {"roofline_us": floor_us, "share_of_roofline": floor_us / latency_us}
+
+
+def roofline_sentence(floor_us: float, latency_us: float) -> str:
+    """Say how far a latency is from its lower bound, or that the bound does not hold for this kernel."""
+    if latency_us < floor_us:
+        return f"The reference's operations and bytes take {floor_us:.1f} µs at peak rates; this kernel needs fewer ({latency_us:.1f} µs)."
+    return f"The roofline allows {floor_us:.1f} of {latency_us:.1f} µs."
+
+
 def format_setting(setting: Mapping[str, int | float]) -> str:
     """`TILE = 64, DEPTH = 2`: the values of tunables."""
     return ", ".join(f"{name} = {value}" for name, value in setting.items())

@@ -84,6 +84,17 @@ def test_line_is_the_one_with_the_most_of_that_work() -> None:
     assert find_causes({"accesses": 0.5}, lines, sites=sites) == [("scalar_work", pytest.approx(10.0), 9)]
 
 
+def test_scalar_accesses_that_cost_little_themselves_are_named_as_waiting() -> None:
+    task = loader.load_tasks("starter/scale_shift")[0]
+    summaries = []
+    for scalar_cycles in (1e5, 1e6):  # of all blocks together
+        report = parse(saved={"accesses": CYCLES / 2}, busy=REPORT["busy"] | {"S": scalar_cycles})
+        (found,) = list_opportunities(KernelFacts(task, report, CHIP, 48, None, {}))
+        summaries.append(found.summary)
+    assert "wait until other pipes have finished" in summaries[0]
+    assert "wait until" not in summaries[1]
+
+
 def test_launches_beyond_the_first_are_an_opportunity() -> None:
     task = loader.load_tasks("starter/scale_shift")[0]
     report = LaunchReport(**{**parse(saved={"nothing": 0.0}).__dict__, "launches": 3, "us": 26.0})

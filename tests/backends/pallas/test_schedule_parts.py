@@ -388,7 +388,13 @@ class TestProfile:
 
     def test_roofline_of_heavy_arithmetic_uses_the_peak(self):
         heavy = self.TASK.model_copy(update={"work": Work(flops=197e12 / 1000, bytes=8e6)})
-        assert make_profile(heavy, PLAIN, V5E).figures["roofline_us"] == pytest.approx(1000)
+        assert make_profile(heavy, replace(PLAIN, latency_us=2000.0), V5E).figures["roofline_us"] == pytest.approx(1000)
+
+    def test_a_kernel_with_less_work_than_the_reference_has_no_roofline(self):
+        heavy = self.TASK.model_copy(update={"work": Work(flops=197e12 / 1000, bytes=8e6)})
+        result = make_profile(heavy, PLAIN, V5E)
+        assert not {"roofline_us", "share_of_roofline"} & set(result.figures)
+        assert "The reference's operations and bytes take 1000.0 µs at peak rates; this kernel needs fewer (100.0 µs)." in result.summary
 
     def test_unknown_figures_are_omitted(self):
         result = make_profile(self.TASK, replace(PLAIN, vmem_bytes=None, mean_transfer_bytes=None), V5E)

@@ -21,6 +21,8 @@ NOTABLE_SHARE, NOTABLE_US = 0.02, 0.02
 SMALL_COPY_BYTES, EXCESS_TRAFFIC, LAUNCH_SHARE = 16 << 10, 1.1, 0.5
 CLEARLY = 1.15
 """One replay explains more than another if it gains this many times as much."""
+MOSTLY_WAITING = 3
+"""Scalar accesses that gain this many times the work of the scalar unit mostly wait for other pipes."""
 MAX_OPPORTUNITIES, MAX_LINES = 8, 3
 NOTABLE_LINE_SHARE = 0.1
 """Lines with a smaller share of the largest line's gain, such as the flags of a queue, are not named."""
@@ -228,9 +230,13 @@ def find_scalar_work(facts: KernelFacts) -> Iterator[Opportunity]:
     gain, accesses = facts.saving_us("accesses"), facts.report.scale_to_all_blocks(facts.report.scalar_gm + facts.report.scalar_ub)
     if facts.better and facts.report.macs == 0:
         gain = min(gain, facts.us - facts.better.us)
+    problem = f"{accesses:.3g} scalar accesses (GetValue, SetValue)"
     move = f"With DataCopy of complete tiles and vector instructions it takes about {facts.us - gain:.1f} µs."
+    if gain > MOSTLY_WAITING * facts.busy_us("S"):
+        problem = f"{problem} wait until other pipes have finished"
+        move = f"Without these waits it takes about {facts.us - gain:.1f} µs: keep the values in vectors, or read them before the loop."
     card = "scalar-access-gm" if facts.report.scalar_gm > facts.report.scalar_ub else "vector-not-scalar"
-    yield facts.make("scalar_work", gain, f"{accesses:.3g} scalar accesses (GetValue, SetValue)", move, card, ("accesses",))
+    yield facts.make("scalar_work", gain, problem, move, card, ("accesses",))
 
 
 def find_step_overhead(facts: KernelFacts) -> Iterator[Opportunity]:

@@ -11,6 +11,7 @@ from evokernel.backends.ascendc.chips import Chip
 from evokernel.backends.ascendc.opportunities import KernelFacts, list_opportunities
 from evokernel.backends.ascendc.simulator_report import LaunchReport
 from evokernel.core.errors import CandidateError
+from evokernel.core.labels import roofline_figures, roofline_sentence
 from evokernel.core.records import Opportunity, Profile, Task
 
 CLOCK = "estimate (simulator)"
@@ -83,12 +84,10 @@ def profile_kernel(
     figures = {
         "writing_us": chip.minimum_transfer_us(sum(tensor.nbytes for tensor in task.signature.outputs)),
         "moving_us": chip.minimum_transfer_us(task.work.bytes),
-        "roofline_us": roofline,
         **overhead_figures(report, chip),
         **msprof_columns(report, chip),
+        **roofline_figures(roofline, report.us),
     }
-    if report.us > 0:
-        figures["share_of_roofline"] = roofline / report.us
     notes = (
         overhead_note(report, chip)
         + imbalance_note(report, chip)
@@ -96,7 +95,7 @@ def profile_kernel(
         + hazard_notes(report)
         + execution_note(report)
     )
-    summary = f"{diagnosis.summary}{notes} The roofline allows {roofline:.1f} of {report.us:.1f} µs."
+    summary = f"{diagnosis.summary}{notes} {roofline_sentence(roofline, report.us)}"
     rounded = {name: round(value, 4) for name, value in figures.items()}
     return Profile(bottleneck=diagnosis.bottleneck, summary=summary, figures=rounded, opportunities=opportunities)
 

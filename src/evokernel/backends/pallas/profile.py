@@ -5,6 +5,7 @@ from __future__ import annotations
 from evokernel.backends.pallas.chips import Chip
 from evokernel.backends.pallas.opportunities import find_opportunities
 from evokernel.backends.pallas.schedule import Analysis, Estimate, diagnose
+from evokernel.core.labels import roofline_figures, roofline_sentence
 from evokernel.core.records import Profile, Task
 
 
@@ -20,7 +21,6 @@ def make_profile(task: Task, estimate: Estimate, chip: Chip) -> Profile:
     figures = {
         "writing_us": sum(tensor.nbytes for tensor in task.signature.outputs) / (chip.hbm_bytes_per_s * chip.cores) * 1e6,
         "moving_us": task.work.bytes / (chip.hbm_bytes_per_s * chip.cores) * 1e6,
-        "roofline_us": minimum_us,
         "hbm_mb": estimate.hbm_bytes / 1e6,
         "hbm_percent": 100 * estimate.hbm_share,
         "dma_wait_percent": 100 * estimate.dma_wait_share,
@@ -30,13 +30,12 @@ def make_profile(task: Task, estimate: Estimate, chip: Chip) -> Profile:
         "transfers": float(estimate.transfers),
         "steps": float(estimate.steps),
     }
-    if estimate.latency_us > 0:
-        figures["share_of_roofline"] = minimum_us / estimate.latency_us
+    figures |= roofline_figures(minimum_us, estimate.latency_us)
     if estimate.vmem_bytes is not None:
         figures["vmem_kib"] = estimate.vmem_bytes / 1024
     if estimate.mean_transfer_bytes is not None:
         figures["transfer_kib"] = estimate.mean_transfer_bytes / 1024
-    summary = f"{diagnosis.summary} The roofline allows {minimum_us:.1f} of {estimate.latency_us:.1f} µs."
+    summary = f"{diagnosis.summary} {roofline_sentence(minimum_us, estimate.latency_us)}"
     return Profile(bottleneck=diagnosis.bottleneck, summary=summary, figures={name: round(value, 4) for name, value in figures.items()})
 
 

@@ -849,6 +849,18 @@ LocalTensor<half> y = s.Result();
 SiluHalf(y, s.Load(s.first, g.h, g.n), s.Scratch(0), s.Scratch(1), g.n);
 s.Store(g.yh, y, g.n);
 
+//! product-of-halves works two-halves n=96
+Stage s(g, 96);
+LocalTensor<float> a = s.Load(s.first, g.x, 96), f = s.Scratch(2), y = s.Result();
+LocalTensor<half> halves = s.Scratch<half>(0);
+Muls(a, a, 4096.0f, 96);
+SplitRow(halves, a, f, 96);
+Cast(f, halves, RoundMode::CAST_NONE, 96);
+Cast(y, halves[96], RoundMode::CAST_NONE, 96);
+Add(y, y, f, 96);
+Muls(y, y, 1.0f / 4096.0f, 96);
+s.Store(g.y, y, 96);
+
 //! fused-multiply-add works three-taps n=100
 Stage s(g, 128);
 const float w[3] = {0.5f, -1.0f, 2.0f};

@@ -17,6 +17,7 @@ from evokernel.backends.ascendc.profile import (
     Diagnosis,
     roofline_us,
 )
+from evokernel.core.labels import roofline_figures, roofline_sentence
 from evokernel.core.records import Profile, Task
 
 SIMULATOR_PIPES = {"scalar": "S", "vector": "V", "mte1": "MTE1", "mte2": "MTE2", "mte3": "MTE3", "cube": "M", "fixpipe": "FIX"}
@@ -35,14 +36,13 @@ def profile_measurement(task: Task, measurement: Measurement, chip: Chip) -> Pro
     figures = {
         "writing_us": chip.minimum_transfer_us(sum(tensor.nbytes for tensor in task.signature.outputs)),
         "moving_us": chip.minimum_transfer_us(task.work.bytes),
-        "roofline_us": roofline,
         "Task Duration(us)": measurement.us,
         **({"Block Dim": float(measurement.block_dim)} if measurement.block_dim is not None else {}),
         **({"Current Freq": measurement.frequency} if measurement.frequency is not None else {}),
         **measurement.figures,
-        **({"share_of_roofline": roofline / measurement.us} if measurement.us > 0 else {}),
+        **roofline_figures(roofline, measurement.us),
     }
-    summary = f"{diagnosis.summary} The roofline allows {roofline:.1f} of {measurement.us:.1f} µs."
+    summary = f"{diagnosis.summary} {roofline_sentence(roofline, measurement.us)}"
     return Profile(bottleneck=diagnosis.bottleneck, summary=summary, figures={name: round(value, 4) for name, value in figures.items()})
 
 
