@@ -46,6 +46,7 @@ def test_card_that_is_always_included(tmp_path):
         ("source: measured", "sauce: measured", "did you mean 'source'"),
         ("family: softmax", "kind: api", "given twice"),
         ("family: softmax", "always_include: yes", "true or false"),
+        ("family: softmax", "min_flops: many", "min_flops 'many' must be a number"),
         ("---\nkind", "kind", "begins with front matter"),
         ("\nBody with --- inside.\n\n---\nMore.\n", "", "has no text"),
     ],

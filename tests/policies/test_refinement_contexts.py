@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from evokernel.core.opportunities import addressed_cause, top_opportunities
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import ItemValue
-from evokernel.core.records import Attempt, ContextRef, MemoryItem, Opportunity, Profile, Stage
+from evokernel.core.records import Attempt, ContextRef, MemoryItem, Opportunity, Profile, Stage, Work
 from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
@@ -291,6 +291,17 @@ def test_draft_shows_the_worked_example_that_fits_best_beside_the_short_cards(ba
     task = make_task("relu").model_copy(update={"family": "fuse", "families": ("matmul", "softmax")})
     assert shown_ids(ValuePolicy().choose(State(task=task), bank), "api") == ["cpp/matmul", "cpp/epilogue"]
     assert shown_ids(ValuePolicy(part_cards=0).choose(State(task=task), bank), "api") == ["cpp/matmul"]
+
+
+@pytest.mark.parametrize(("flops", "shown"), [(1e9, ["cpp/matmul", "cpp/by-hand"]), (1e11, ["cpp/halves", "cpp/matmul", "cpp/library"])])
+def test_draft_shows_the_cards_for_the_size_of_the_work(bank, flops, shown):
+    long_text = "x" * 3000
+    bank.add([card("matmul", "api", family="matmul"), card("halves", family="matmul", min_flops=2e10)])
+    bank.add(
+        [card("by-hand", family="matmul", text=long_text, max_flops=4e9), card("library", family="matmul", text=long_text, min_flops=4e9)]
+    )
+    task = make_task("relu").model_copy(update={"family": "matmul", "work": Work(flops=flops, bytes=1)})
+    assert shown_ids(ValuePolicy().choose(State(task=task), bank), "api") == shown
 
 
 def test_practice_item_from_a_kernel_is_found_by_its_cause_but_is_no_reference_card(bank):

@@ -501,6 +501,10 @@ class MemoryItem(Record):
     """For a card: names of the APIs it explains. Retrieval looks them up in code exactly."""
     always_include: bool = False
     """For a card: whether every draft of the backend shows it."""
+    min_flops: float = 0.0
+    """For a card: the operations of a task at its timed size from which on the card applies."""
+    max_flops: float | None = None
+    """For a card: the operations up to which it applies; None without limit."""
 
 
 class ContextItem(Record):

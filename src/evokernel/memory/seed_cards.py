@@ -11,7 +11,8 @@ from evokernel.core.plugins import did_you_mean, plugin_folder
 from evokernel.core.records import MemoryItem, MemoryKind
 
 REQUIRED_KEYS = {"kind", "title", "source"}
-ALLOWED_KEYS = sorted(REQUIRED_KEYS | {"bottleneck", "causes", "apis", "family", "families", "always_include", "task"})
+WORK_LIMITS = ("min_flops", "max_flops")
+ALLOWED_KEYS = sorted({*REQUIRED_KEYS, *WORK_LIMITS, "bottleneck", "causes", "apis", "family", "families", "always_include", "task"})
 """`task` names the task that the card's code solves. Only tests read it: they verify the code like a candidate."""
 
 
@@ -40,6 +41,8 @@ def load_card(path: Path, backend: str) -> MemoryItem:
         families=split_names(meta.get("families", "")),
         apis=split_names(meta.get("apis", "")),
         always_include=meta.get("always_include") == "true",
+        min_flops=float(meta.get("min_flops", 0)),
+        max_flops=float(meta["max_flops"]) if "max_flops" in meta else None,
     )
 
 
@@ -81,4 +84,9 @@ def parse_front_matter(lines: list[str]) -> dict[str, str]:
         raise ValueError(f"unknown cause '{unknown[0]}'{did_you_mean(unknown[0], list(CAUSES))}; allowed are: {', '.join(CAUSES)}")
     if meta.get("always_include", "false") not in ("true", "false"):
         raise ValueError(f"always_include '{meta['always_include']}' must be true or false")
+    for key in WORK_LIMITS:
+        try:
+            float(meta.get(key, 0))
+        except ValueError:
+            raise ValueError(f"{key} '{meta[key]}' must be a number, such as 4e9") from None
     return meta

@@ -17,6 +17,7 @@ FOLDER = plugin_folder("backend", "ascendc") / "examples"
 TASKS = {
     "product-by-hand": "starter/matmul",
     "product-with-epilogue": "starter/linear_gelu",
+    "matmul-with-epilogue": "starter/linear_gelu",
     "convolution-with-epilogue": "level2/conv2d_relu_hardswish",
     "sum-over-cores": "level1/mean_squared_error",
     "scan-in-segments": "level1/cumsum_first",
