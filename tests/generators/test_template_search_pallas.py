@@ -144,6 +144,20 @@ def test_unsafe_decisions_fail_for_the_expected_reason(bench, name, line, reason
     assert bench.find_failure(STARTER[name], render_code(STARTER[name], line)) == reason
 
 
+STRIPS = {
+    "conv2d_strided": "algorithm=strips hold=scratch span=256 edge=clip precision=highest",
+    "conv_transposed3d_grouped": "algorithm=strips hold=none span=256 edge=pad precision=highest",
+    "max_pool3d": "algorithm=strips border=low images=8 fold=axes width=128",
+    "average_pool3d": "algorithm=strips images=8 fold=taps width=128",
+}
+
+
+@pytest.mark.parametrize("name", STRIPS)
+def test_images_in_strips_are_correct_at_odd_sizes(bench, name):
+    (task,) = load_tasks(f"level1/{name}")
+    assert bench.find_failure(task, render_code(task, STRIPS[name])) == ""
+
+
 FUSED = {"rope_half": 1, "label_smoothed_nll": 1, "focal_loss": 1, "swiglu_mlp": 1, "small_attention_bias": 1,
          "channel_shuffle_residual": 2, "masked_variance_clip": 1}  # fmt: skip
 """Operators that users bring, and the number of stages with which blocks of rows cover them."""
