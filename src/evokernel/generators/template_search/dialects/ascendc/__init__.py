@@ -90,7 +90,7 @@ def scratch_bytes(description: PatternDescription, choice: Choice, stage: str = 
         return {"turned": f"({format_num(multiply_nums(weight_shape(description)))}) * {WIDTHS['float32']}"}
     columns = description.variables.get("columns")
     if isinstance(columns, tuple) and columns and choice.get("unit") == "vector":
-        images, each = map(format_num, columns)
+        images, each = (format_num(n) for n in columns)
         fitting = f"std::max<uint64_t>(1, {description.variables['column_elements']} / ({each}))"
         sizes = {"right": f"std::min<uint64_t>({images}, {fitting}) * ({each}) * {WIDTHS['float32']}", **sizes}
     if is_windowed(description, choice):
