@@ -26,6 +26,8 @@ IMAGE_PAIR_BYTES = 48 << 20
 """Largest pair of images for which VMEM still has room for patches and results: every block has two buffers."""
 STRIP_COPIES = 6
 """Strips in VMEM: two neighbours, each in two buffers, and both once more, next to each other."""
+POOL_SPAN = 1024
+"""Positions of a strip of a pooling whose window does not reach further."""
 IMAGES_BYTES = 24 << 20
 """Largest block of images that a pooling reads in one step."""
 
@@ -81,15 +83,24 @@ def fit_pool_algorithm(pattern: KernelPattern, options: Sequence[str], choice: C
         return "strided"
     if SUBLANES * extent_of(image) * FLOAT_BYTES <= IMAGES_BYTES:
         return "shifts"
-    rank = len(image)
-    window, dilations = main.nums[:rank], main.nums[3 * rank :]
-    reach = sum((k.value - 1) * a.value * prod(n.value for n in image[i + 1 :]) for i, (k, a) in enumerate(zip(window, dilations)))
-    return "strips" if STRIP_COPIES * SUBLANES * reach * FLOAT_BYTES <= IMAGES_BYTES else "stacked"
+    return "strips" if STRIP_COPIES * SUBLANES * pool_strip_bytes(pattern) <= IMAGES_BYTES else "stacked"
+
+
+def pool_strip_bytes(pattern: KernelPattern) -> float:
+    """Bytes of a strip of one image of a pooling, in all phases of its strides: at least as many positions as a window reaches."""
+    (main,), shape = pattern.main_nodes, pattern.tensors[0].shape
+    rank = len(main.nums) // 4
+    window, strides, paddings, dilations = ([n.value for n in main.nums[i * rank : (i + 1) * rank]] for i in range(4))
+    rest = [-(-(n.value + 2 * p) // s) for n, p, s in zip(shape[-rank:], paddings, strides)]
+    reach = sum((k - 1) * a // s * prod(rest[i + 1 :]) for i, (k, a, s) in enumerate(zip(window, dilations, strides)))
+    return prod(strides) * max(POOL_SPAN, reach) * FLOAT_BYTES
 
 
 def fit_pool_images(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
     """Images of a block of half a mebibyte: the padded copy of a block needs VMEM, too. Flat images fill all sublanes."""
-    if choice["algorithm"] in ("shifts", "strips"):
+    if choice["algorithm"] == "shifts":
         return largest_option(options, SUBLANES)
+    if choice["algorithm"] == "strips":
+        return largest_option(options, max(SUBLANES, BLOCK_BYTES / 2 / pool_strip_bytes(pattern)))
     shape = pattern.tensors[0].shape
     return largest_option(options, min(BLOCK_BYTES / 2 / matrix_bytes(shape[-2:]), extent_of(shape[:-2]) / STEPS))
