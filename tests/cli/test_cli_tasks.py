@@ -73,6 +73,21 @@ def test_memory_of_a_verification_in_parts_does_not_grow_with_the_inputs(call: C
     assert in_parts["verification_bytes"] < whole["bytes"] < whole["verification_bytes"]
 
 
+def test_time_of_a_verification_in_parts_is_estimated_with_a_range(call: Call) -> None:
+    def show(name: str, backend: str) -> dict[str, float]:
+        (record,) = call("tasks", "show", name, "--backend", backend, "--size", "full", "--json").json
+        times: dict[str, float] = record["verification_cpu_s"]
+        return times
+
+    simple, convolution = show("starter/scale_shift", "pallas"), show("starter/conv2d", "pallas")
+    assert 1 < simple["least"] < simple["estimate"] < simple["most"] < 60
+    assert simple["estimate"] < convolution["estimate"]
+    assert show("starter/scale_shift", "ascendc")["estimate"] < show("starter/matmul", "ascendc")["estimate"]
+    assert show("starter/scale_shift", "cpp") is None, "not measured"
+    shown = call("tasks", "show", "starter/scale_shift", "--backend", "pallas", "--size", "full").out
+    assert f"and {simple['estimate']:.2g} s of CPU, in 9 of 10 cases {simple['least']:.2g} to {simple['most']:.2g} s (estimate)" in shown
+
+
 @pytest.mark.slow(one_in=5)
 def test_lint_finds_vacuous_tasks(call: Call, folder: Path) -> None:
     result = call("tasks", "lint", str(folder), *ONE)

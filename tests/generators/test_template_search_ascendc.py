@@ -11,6 +11,7 @@ from evokernel.core.state import State
 from evokernel.generators.template_search import TemplateSearch
 from evokernel.generators.template_search.decisions import Decision
 from evokernel.generators.template_search.dialects import get_dialect
+from evokernel.generators.template_search.dialects.ascendc import conv
 from evokernel.generators.template_search.evidence import Evidence, read_decisions
 from evokernel.generators.template_search.graph import UnsupportedPattern
 from evokernel.generators.template_search.option_model import OptionModel
@@ -249,6 +250,17 @@ def test_safe_decisions_give_correct_kernels(tmp_path, name):
     names, body, inputs, decisions = VARIANTS[name]
     task = write_task(tmp_path, names, body, inputs)
     outcome = verify_code(task, render_code(task, {**SAFE, **decisions}))
+    assert outcome.feasible, outcome.failure
+
+
+@needs_compiler
+def test_columns_of_a_convolution_on_the_vector_unit_fit_into_a_bounded_workspace(tmp_path, monkeypatch):
+    monkeypatch.setattr(conv, "COLUMN_BYTES", 4096)
+    inputs = "torch.randn(2, 6, A, 7), torch.randn(6, 9, 3, 3), torch.randn(9), torch.randn(2, 1, 1, 1)"
+    task = write_task(tmp_path, "x, w, b, y", "F.conv_transpose2d(x, w, b, stride=2, padding=1) * y", inputs)
+    code = render_code(task, {**SAFE, "unit": "vector"})
+    assert "std::max<uint64_t>(1, 1024 / (" in code
+    outcome = verify_code(task, code)
     assert outcome.feasible, outcome.failure
 
 

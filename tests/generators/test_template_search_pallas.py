@@ -12,7 +12,7 @@ from evokernel.generators.template_search import TemplateSearch
 from evokernel.generators.template_search.option_model import OptionModel
 from evokernel.generators.template_search.search import DecisionSearch
 from evokernel.generators.template_search.search_space import build_search_space
-from evokernel.suites.loader import load_tasks
+from evokernel.suites.loader import describe_task, find_task_files, load_tasks
 
 pytestmark = pytest.mark.toolchain
 
@@ -142,6 +142,47 @@ def test_safe_decisions_are_correct_at_odd_sizes(bench, name):
 @pytest.mark.parametrize(("name", "line", "reason"), UNSAFE)
 def test_unsafe_decisions_fail_for_the_expected_reason(bench, name, line, reason):
     assert bench.find_failure(STARTER[name], render_code(STARTER[name], line)) == reason
+
+
+def test_inserted_zeros_do_not_count_as_terms_of_a_sum():
+    """The tolerance of a short sum needs more passes than that of a long one."""
+    for name, limit in (("conv_transposed2d", "512 * math.prod((2, 2)):"), ("conv2d_square", "128:")):
+        (task,) = load_tasks(f"level1/{name}")
+        assert f"if x.shape[1] < {limit}" in render_code(task, "algorithm=shifts precision=split")
+
+
+STRIPS = {
+    "conv2d_strided": "algorithm=strips hold=scratch span=256 edge=clip precision=highest",
+    "conv_transposed3d_grouped": "algorithm=strips hold=none span=256 edge=pad precision=highest",
+    "max_pool3d": "algorithm=strips border=low images=8 fold=axes width=128",
+    "average_pool3d": "algorithm=strips images=8 fold=taps width=128",
+}
+
+
+@pytest.mark.parametrize("name", STRIPS)
+def test_images_in_strips_are_correct_at_odd_sizes(bench, name):
+    (task,) = load_tasks(f"level1/{name}")
+    assert bench.find_failure(task, render_code(task, STRIPS[name])) == ""
+
+
+@pytest.mark.parametrize("name", ["conv_transposed3d_grouped", "conv1d", "max_pool3d"])
+def test_first_drafts_read_images_that_do_not_fit_into_vmem_in_strips(bench, name):
+    """Patches of the first image would take 29 GB, more than HBM; two of the second one exceed VMEM."""
+    jax = pytest.importorskip("jax")
+    from evokernel.backends.pallas import lower
+
+    (file,) = find_task_files(f"level1/{name}")
+    task = describe_task(file, "full")
+    code = TemplateSearch("pallas").write(State(task=task), Context(stage=Stage.DRAFT)).candidate.code
+    assert "algorithm=strips" in code
+    names, tensors = {"__name__": "kernel"}, (*task.signature.inputs, *task.signature.params)
+    exec(compile(code, "kernel.py", "exec"), names)
+    scalars = [int(s.value) for s in task.signature.scalars]
+    with lower.target_chip(bench.chip):
+        shapes = [jax.ShapeDtypeStruct(tensor.shape, tensor.dtype) for tensor in tensors]
+        closed = jax.make_jaxpr(lambda *given: names["kernel"](*given, *scalars))(*shapes)
+    largest = max(4 * variable.aval.size for step in closed.eqns for variable in step.outvars)
+    assert largest < 2 * max(tensor.nbytes for tensor in (*tensors, *task.signature.outputs))
 
 
 FUSED = {"rope_half": 1, "label_smoothed_nll": 1, "focal_loss": 1, "swiglu_mlp": 1, "small_attention_bias": 1,

@@ -16,6 +16,7 @@ from evokernel.reference.module import Reference
 from evokernel.reference.region_boxes import make_full_box, measure_box, to_slices
 from evokernel.reference.region_draws import draw_floats
 from evokernel.reference.region_graph import RegionError
+from evokernel.reference.region_inputs import MAX_PARAMETER_BYTES
 from evokernel.reference.regions import RegionReference
 from evokernel.suites.loader import describe_task, find_task_files
 
@@ -328,3 +329,10 @@ def test_memory_is_bounded_at_full_size(formula, shape, box):
     """
     result = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
     assert int(result.stdout) < (1 << 18) * 3 // 2
+
+
+@pytest.mark.parametrize("name", ["linear_min_subtract", "linear_sigmoid_sum"])
+def test_parameters_of_the_largest_layers_can_be_drawn(name):
+    (file,) = find_task_files(f"level2/{name}")
+    size = sum(tensor.nbytes for tensor in describe_task(file, "full").signature.params)
+    assert 1 << 30 < size <= MAX_PARAMETER_BYTES

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 
 from evokernel.core.errors import CandidateError, ToolUnavailable, UserError
+from evokernel.core.verification_time import VerificationTime
 
 if TYPE_CHECKING:  # every candidate process loads this module and must not wait for pydantic
     from evokernel.core.output_difference import OutputDifference
@@ -177,6 +178,8 @@ class Capabilities:
     """Whether loaded kernels are `PartialKernel`s, so that sizes which are too large to run whole can be checked."""
     can_check_values: bool = True
     """Whether correctness can be decided on this machine."""
+    verification_time: VerificationTime | None = None
+    """How long verifications of sizes that run in parts take; None if that was not measured."""
     checks_on_device: bool = False
     """Whether `check_on_device` draws, runs and compares the cases of the timed size on the device, so that the host holds none of them."""
 

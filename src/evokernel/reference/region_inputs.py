@@ -25,6 +25,8 @@ FREE_OPS = frozenset(
 )
 """Operators that leave independent numbers independent; a tensor computed otherwise from random numbers has structure to preserve."""
 SAMPLE_SIZE = 1 << 16
+MAX_PARAMETER_BYTES = 3 << 29
+"""A layer with 16,384 inputs and outputs has a little more than 1 GiB."""
 
 
 class LazyInputs:
@@ -121,9 +123,9 @@ def trace_inputs(reference: Reference, meta: Sample) -> Graph:
         return trace_graph(make_tensors, ())
 
 
-def load_parameters(reference: Reference, meta: Sample, seed: int, max_bytes: int) -> tuple[torch.Tensor, ...]:
+def load_parameters(reference: Reference, meta: Sample, seed: int) -> tuple[torch.Tensor, ...]:
     """Return the parameters of the real module, drawn from a seed. Raise RegionError if they are too large."""
     size = sum(tensor.nbytes for _, tensor in meta.params)
-    if size > max_bytes:
+    if size > MAX_PARAMETER_BYTES:
         raise RegionError(f"parameters of {size / 2**30:.1f} GiB")
     return tuple(tensor.detach() for _, tensor in module_tensors(reference.make_module(seed))) if meta.params else ()

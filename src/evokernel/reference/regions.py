@@ -57,7 +57,7 @@ class RegionReference:
                 meta = reference.sample(0)
             self.arguments = (*describe_tensors(meta.inputs), *describe_tensors(meta.params))
             self.input_count, self.scalars = len(meta.inputs), meta.scalars
-            self.parameters = load_parameters(reference, meta, seed, max_bytes)
+            self.parameters = load_parameters(reference, meta, seed)
             self.inputs = LazyInputs(reference, meta, seed, kind, max_bytes, is_extreme)
             try:
                 self.trace_outputs(meta)

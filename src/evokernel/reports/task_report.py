@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from evokernel.core.backend import Backend
 from evokernel.core.memory_limits import estimate_memory_bytes
 from evokernel.core.numeric_contract import numeric_contract
 from evokernel.core.plugins import make_plugin
@@ -35,6 +36,7 @@ def task_record(task: Task, backend: str | None = None) -> dict[str, Any]:
         "bytes": task.work.bytes,
         "peak_bytes": task.work.peak_bytes,
         "verification_bytes": estimate_memory_bytes(task, in_parts=in_parts),
+        "verification_cpu_s": estimate_cpu_s(task, plugin),
         "timeout_s": Job.model_fields["timeout_s"].default,
         **numeric_contract(task)._asdict(),
         "tags": list(task.tags),
@@ -42,6 +44,22 @@ def task_record(task: Task, backend: str | None = None) -> dict[str, Any]:
         "entry_point": plugin.entry_point(task) if plugin else None,
         "source": task.source,
     }
+
+
+def estimate_cpu_s(task: Task, backend: Backend | None) -> dict[str, float] | None:
+    """Return about how many CPU seconds a verification takes, and the range of nine in ten; None if that was not measured."""
+    times = backend.capabilities.verification_time if backend else None
+    if times is None or "laptop" not in task.sizes:
+        return None
+    estimate_s = times.estimate_s(task)
+    return {"estimate": estimate_s, "least": estimate_s / times.spread, "most": estimate_s * times.spread}
+
+
+def describe_cpu_s(record: dict[str, Any]) -> str:
+    """`` and 20 s of CPU, in 9 of 10 cases 7 to 60 s``; empty if there is no estimate."""
+    if (times := record["verification_cpu_s"]) is None:
+        return ""
+    return f" and {times['estimate']:.2g} s of CPU, in 9 of 10 cases {times['least']:.2g} to {times['most']:.2g} s"
 
 
 def task_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -73,8 +91,8 @@ def task_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("work", f"{record['flops'] / 1e6:.3g} Mflop, {format_bytes(record['bytes'])} moved at minimum"),
         (
             "verifying",
-            f"takes about {format_bytes(record['verification_bytes'])} of memory (estimate) and lets a kernel run for "
-            f"{record['timeout_s']:g} s in all (timeout_s), however large the timed size is",
+            f"takes about {format_bytes(record['verification_bytes'])} of memory{describe_cpu_s(record)} (estimate) and lets a kernel run "
+            f"for {record['timeout_s']:g} s in all (timeout_s), however large the timed size is",
         ),
         ("tolerance", f"|got - expected| <= {record['atol']:g} * rms(expected) + {record['rtol']:g} * |expected|; integers exact"),
         ("numbers", f"{sums}{'; equal inputs must give equal bits' if record['deterministic'] else ''}"),

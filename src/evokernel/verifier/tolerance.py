@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from evokernel.reference.float64_reference import Float64Result
     from evokernel.reference.module import NamedTensor, Reference, Sample
 
+SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 NO_FLOAT64_REFERENCE = "float64 reference: not available, so the task's own tolerance applies"
 
 
@@ -65,6 +66,8 @@ class Tolerance:
         if kind not in ("own", "nonfinite") and not is_all_finite(arrays) and np.isfinite(self.get_usual_magnitudes(reference, size)).all():
             raise UnsuitableInputs(kind)
         if kind == "shifted" and is_vanishing(arrays, self.get_usual_magnitudes(reference, size)):
+            raise UnsuitableInputs(kind)
+        if kind != "own" and is_subnormal(arrays):
             raise UnsuitableInputs(kind)
         exact = self.run_float64_reference(reference, kind, sample, named)
         rules = self.make_rules(reference, kind, sample, named, exact)
@@ -209,6 +212,11 @@ def is_vanishing(arrays: Sequence[Array], usual_magnitudes: Sequence[float]) -> 
         for array, size in zip(arrays, usual_magnitudes, strict=True)
         if array.dtype in INEXACT
     )
+
+
+def is_subnormal(arrays: Sequence[Array]) -> bool:
+    """Whether the values of a float32 output are so small that chips without subnormal numbers replace them by zero."""
+    return any(array.dtype == "float32" and 0 < compute_magnitude(array) < SMALLEST_NORMAL for array in arrays)
 
 
 def has_same_nonfinite(array: Array, truth: np.ndarray | None) -> bool:

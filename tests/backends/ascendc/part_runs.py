@@ -205,6 +205,7 @@ def serve() -> None:
     order = json.loads(sys.stdin.read())
     workdir, options = Path(order["workdir"]), order["options"]
     parts.MIN_MEETING_MACS = options.pop("meeting_macs", parts.MIN_MEETING_MACS)
+    parts.MIN_MEETING_BYTES = options.pop("meeting_bytes", parts.MIN_MEETING_BYTES)
     preload_simulator(workdir / "libsimulator.so")
     kernel = AscendcKernel(
         workdir,

@@ -88,11 +88,12 @@ def test_parts_of_a_sample_equal_the_complete_run(name, tmp_path):
 
 
 @pytest.mark.slow(one_in=5)
-def test_blocks_run_alone_after_their_last_meeting(tmp_path):
+@pytest.mark.parametrize("much", [{"meeting_macs": 0}, {"meeting_bytes": 4096}], ids=["multiplies", "copies"])
+def test_blocks_run_alone_after_their_last_meeting(much, tmp_path):
     signature = sample_signature()
     folder = build_parts(sample_files("good-sync-all"), signature, tmp_path)
     assert call_in_child(folder, "compare_parts", signature)["count"] == 1, "a complete execution takes little time"
-    found = call_in_child(folder, "compare_parts", signature, meeting_macs=0)
+    found = call_in_child(folder, "compare_parts", signature, **much)
     assert found["count"] == ROWS
     assert found["is_covered"]
     assert not found["unequal"]
@@ -284,6 +285,7 @@ def test_branches_on_data_between_blocks_that_wait_are_refused(tmp_path):
     signature = sample_signature(1 << 18, 1024)
     found = call_in_child(build_parts({"kernel.asc": text}, signature, tmp_path), "locate_parts", signature, positions=[0.0])
     assert found["error"][1].split("\t")[1] == "E-PART-SIZE"
+    assert "The execution without data ended with E-" in found["error"][1]
 
 
 @pytest.mark.slow(one_in=5)

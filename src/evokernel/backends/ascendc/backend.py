@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from evokernel.core.backend import Backend, Capabilities, DeviceAccess, Kernel, OptionalTool, TimingResult
 from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.verification_time import VerificationTime
 
 if TYPE_CHECKING:
     from evokernel.backends.ascendc.cann.backend import CompileCheckMode, NpuMode
@@ -25,6 +26,7 @@ SIX_PARTS = ("kernel_src", "host_tiling_src")
 
 
 BUILD_TIMEOUT_S = 120.0
+VERIFICATION_TIME = VerificationTime(base_s=11.1, exponent=0.20, family_factor=1.23, convolution_factor=1.43, spread=2.5)
 PLAN_FILE, CANN_FILE = "plan.json", "cann.json"
 """Files in a build folder: the call and the report mark of a simulator build; the record of a CANN build."""
 
@@ -95,6 +97,7 @@ class AscendcBackend(Backend):
             sanitizer="no" if has_npu else "every_run",
             is_repeatable=not has_npu,
             can_run_parts=not has_npu,
+            verification_time=None if has_npu else VERIFICATION_TIME,
         )
 
     @classmethod

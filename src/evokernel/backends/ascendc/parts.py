@@ -18,6 +18,8 @@ MAX_PART_BYTES = 4 << 30
 """Memory that the parts of one run may touch."""
 MIN_MEETING_MACS = 5e10
 """Multiplications from which on a launch whose blocks wait for each other is executed in parts: a complete execution takes too long."""
+MIN_MEETING_BYTES = 8 << 30
+"""The same for the bytes that a launch moves."""
 MAX_ZEROS = 1 << 20
 """Elements that no block writes and that the last part sets to zero, at each end."""
 SAMPLED_PER_WAVE = 4
@@ -49,6 +51,8 @@ class LaunchParts:
         self.part_count = 0
         """0 before the first survey."""
         self.is_dry_valid = True
+        self.dry_failure: CandidateError | None = None
+        """What ended a dry execution that got numbers instead of data."""
         self.do_parts_meet = False
         """Whether all blocks meet, and can run alone after their last meeting: then all run until it, and only the chosen ones after it."""
         self.survey_bytes = 0.0
@@ -120,20 +124,33 @@ class LaunchParts:
         try:
             self.execute(Execution.DRY)
             self.check_coverage()
-        except CandidateError:
+        except CandidateError as error:
             if not self.simulator.simulator_guesses():
                 raise
             self.is_dry_valid = False  # the violation may follow from a number that the kernel got instead of data
+            self.dry_failure = error
         self.survey_bytes = self.simulator.simulator_bytes_moved()
-        self.do_parts_meet = self.is_dry_valid and bool(self.simulator.simulator_splits_at_meeting(ctypes.c_double(MIN_MEETING_MACS)))
+        min_macs = 0.0 if self.survey_bytes >= MIN_MEETING_BYTES else MIN_MEETING_MACS
+        self.do_parts_meet = self.is_dry_valid and bool(self.simulator.simulator_splits_at_meeting(ctypes.c_double(min_macs)))
         self.do_parts_add = bool(self.simulator.simulator_groups_add())
         self.has_zeros = bool(self.simulator.simulator_has_zeros())
         if not self.is_dry_valid:
-            self.execute(Execution.SAMPLE, sampled_per_wave=SAMPLED_PER_WAVE)
+            self.execute_sample()
         self.part_count = self.simulator.simulator_part_count()
         if self.part_count == 1 and self.is_dry_valid and not self.simulator.simulator_fell_short():
             self.located[0,] = [self.written_ranges(output) for output in self.arguments.outputs]
             self.moved_bytes[0] = self.survey_bytes
+
+    def execute_sample(self) -> None:
+        """Execute some blocks really. Where the tensors are too large for it, the error also says what ended the dry execution."""
+        try:
+            self.execute(Execution.SAMPLE, sampled_per_wave=SAMPLED_PER_WAVE)
+        except CandidateError as error:
+            if self.dry_failure is None or "\tE-PART-SIZE\t" not in error.detail:
+                raise
+            fields = self.dry_failure.detail.split("\t")
+            cause = f"{fields[1]}: {fields[-1]}" if len(fields) > 1 else fields[0]
+            raise CandidateError(error.reason, f"{error.detail}. The execution without data ended with {cause}") from error
 
     def check_coverage(self) -> None:
         """Refuse a launch that leaves elements of an output unwritten."""

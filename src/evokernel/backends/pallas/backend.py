@@ -13,11 +13,13 @@ from evokernel.backends.pallas.tpu_timing import CLOCK as TPU_CLOCK
 from evokernel.backends.pallas.tpu_timing import has_tpu, measure_on_tpu
 from evokernel.core.backend import Backend, CallShape, Capabilities, Kernel, OptionalTool, TimingResult
 from evokernel.core.errors import CandidateError
+from evokernel.core.verification_time import VerificationTime
 
 if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Task, TimedSize
 
 CLOCK = "estimate (schedule)"
+VERIFICATION_TIME = VerificationTime(base_s=8.0, exponent=-0.01, family_factor=1.41, convolution_factor=1.74, spread=3.2)
 CHECKED_SIZES = ("small", "held_out", "laptop", "bench")
 DEVICE_MODES = ("auto", "never", "always")
 NO_TPU = "not found and not required: latencies are estimated from the compiler's schedule"
@@ -57,6 +59,7 @@ class PallasBackend(Backend):
             sanitizer="every_run",
             is_repeatable=not self.measures,
             can_run_parts=True,
+            verification_time=VERIFICATION_TIME,
             estimate_needs_run=False,
         )
 

@@ -88,8 +88,12 @@ def scratch_bytes(description: PatternDescription, choice: Choice, stage: str = 
         sizes[name] = f"({format_num(elements)}) * {WIDTHS['float32']}"
     if is_on_rows(description, choice):
         return {"turned": f"({format_num(multiply_nums(weight_shape(description)))}) * {WIDTHS['float32']}"}
+    columns = description.variables.get("columns")
+    if isinstance(columns, tuple) and columns and choice.get("unit") == "vector":
+        images, each = (format_num(n) for n in columns)
+        fitting = f"std::max<uint64_t>(1, {description.variables['column_elements']} / ({each}))"
+        sizes = {"right": f"std::min<uint64_t>({images}, {fitting}) * ({each}) * {WIDTHS['float32']}", **sizes}
     if is_windowed(description, choice):
-        sizes.pop("right", None)
         sizes["shifted"] = f"static_cast<uint64_t>(blocks) * 2 * Slot({stage}, {stage}_tileH, {stage}_tileW) * {WIDTHS['float32']}"
     return sizes
 

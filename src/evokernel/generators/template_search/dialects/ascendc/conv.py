@@ -2,7 +2,7 @@
 
 On the cube, the vector cores of each block write the columns of one tile ahead of its cube. With steps of one along the lines and no
 epilogue but a bias, the cube works alone: it copies the lines once for each column of a window, and turns the weights first.
-On the vector unit, few channels are sums of shifted lines; for more of them, all columns are in the workspace.
+On the vector unit, few channels are sums of shifted lines; for more of them, the columns of several images are in the workspace.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ LEAST_CHANNELS = 16
 """Channels per group from which it is: the cube alone multiplies 16 at once. Images whose size exceeds 16 bits need a copy per channel."""
 NARROW = 128
 """Width of an image below which gathering shifted lines is faster than copying them: short copies cost mostly their start."""
+COLUMN_BYTES = 2 << 30
+"""Columns in the workspace if the vector unit computes the product: those of one image, or of as many images as fit."""
 FEW_WEIGHTS = 4096
 """Weights per group that are in local memory if the vector unit adds up shifted lines."""
 
@@ -63,10 +65,11 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         *window_arguments("p", paddings, 0),
         *window_arguments("d", dilations, 1),
     )
-    scratch = {} if is_point or is_direct else {"right": multiply_nums((x.shape[0], x.shape[1], taps, points))}
-    scratch |= {"left": multiply_nums(w.shape)} if is_transposed else {}
+    scratch = {"left": multiply_nums(w.shape)} if is_transposed else {}
+    columns = () if is_point or is_direct else (x.shape[0], multiply_nums((x.shape[1], taps, points)))
     variables = {
-        **product.variables, "is_point": is_point, "is_transposed": is_transposed, "scratch": scratch, "left_batch": "o % groups",
+        **product.variables, "is_point": is_point, "is_transposed": is_transposed, "scratch": scratch, "columns": columns,
+        "column_elements": COLUMN_BYTES // 4, "left_batch": "o % groups",
         "is_windowed": not is_point, "gathers": gathers, "shift_bytes": SHIFT_BYTES,
         "is_direct": is_direct, "padded": is_transposed or not all(is_number(n, 0) for n in paddings),
         "has_bias": is_bias(pattern),

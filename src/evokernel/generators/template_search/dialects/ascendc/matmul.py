@@ -31,6 +31,8 @@ class EpilogueRead(OperandRead):
     form: str = "tile"
     varies: bool = False
     """Whether it changes with the batch."""
+    by_row: bool = False
+    """Whether it changes with the row."""
 
     @property
     def few(self) -> str:
@@ -83,7 +85,7 @@ def describe_product(
         by_batch, by_row, inner = o.present
         row = outside[by_batch, by_row]
         at = f"{row} * N + c" if inner else row
-        reads.append(EpilogueRead(o.node, f"e{i}", inner, False, False, at, form=FORMS[by_row, inner], varies=by_batch))
+        reads.append(EpilogueRead(o.node, f"e{i}", inner, False, False, at, form=FORMS[by_row, inner], varies=by_batch, by_row=by_row))
     epilogue = epilogue_builder(after, reads, free)
     arguments = (*(StageArgument(r.name, r.node) for r in reads), *sizes, *number_arguments(free))
     variables = {

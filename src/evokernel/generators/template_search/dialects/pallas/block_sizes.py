@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, prod
+from math import ceil
 
 from evokernel.generators.template_search.decisions import Choice, Decision
+from evokernel.generators.template_search.dialects.pallas.block_limits import STEPS, extent_of, largest_option
+from evokernel.generators.template_search.dialects.pallas.image_sizes import (
+    fit_conv_algorithm,
+    fit_pool_algorithm,
+    fit_pool_images,
+    fit_span,
+)
 from evokernel.generators.template_search.dialects.pallas.row_program import (
     BLOCK_BYTES,
     FLOAT_BYTES,
@@ -16,9 +23,8 @@ from evokernel.generators.template_search.dialects.pallas.row_program import (
     is_better_turned,
     is_stored_turned,
     matrix_bytes,
-    matrix_bytes_of,
 )
-from evokernel.generators.template_search.graph import Node, Num, UnsupportedPattern, element_count, pad_rank, walk
+from evokernel.generators.template_search.graph import Node, UnsupportedPattern, element_count, pad_rank, walk
 from evokernel.generators.template_search.patterns import KernelPattern
 from evokernel.generators.template_search.stage_planner import Stage
 
@@ -32,16 +38,10 @@ LONG_SUM = 512
 """From this length on, the tolerance of a sum admits products of two parts."""
 TABLE_BYTES = 32 << 20
 """Largest table of a gather that VMEM holds."""
-PATCHES_BYTES = 8 << 20
-"""Largest patches of an image that one step of a convolution collects."""
 VMEM_BYTES = 96 << 20
 """What the blocks of one step may take."""
-IMAGES_BYTES = 24 << 20
-"""Largest block of images that a pooling reads in one step."""
 LONG_SCAN, SCAN_CHUNK = 8192, 512
 """Axes of a running sum above this length come in chunks of this length."""
-STEPS = 4
-"""Grid steps that overlap copies with work."""
 
 
 def fit_option(stage: Stage, decision: Decision, choice: Choice) -> str:
@@ -54,20 +54,9 @@ def fit_option(stage: Stage, decision: Decision, choice: Choice) -> str:
     return rule(stage.pattern, decision.options, choice) if rule else ""
 
 
-def extent_of(numbers: Sequence[Num]) -> int:
-    """The product of some extents at bench size."""
-    return int(prod(n.value for n in numbers))
-
-
 def padded_bytes(cols: int) -> int:
     """Bytes of a row of float32 elements in VMEM, whose lanes are padded."""
     return ceil(cols / LANES) * LANES * FLOAT_BYTES
-
-
-def largest_option(options: Sequence[str], limit: float) -> str:
-    """The largest number among the options that does not exceed a limit, or else the smallest one."""
-    numbers = sorted(int(o) for o in options if o.isdigit())
-    return str(max((n for n in numbers if n <= limit), default=numbers[0])) if numbers else ""
 
 
 def covering_option(options: Sequence[str], extent: int, limit: float) -> str:
@@ -236,49 +225,6 @@ def fit_attention_batch(pattern: KernelPattern, options: Sequence[str], choice: 
     q, key, _ = pattern.tensors
     scores = extent_of(q.shape[-2:-1]) * padded_bytes(extent_of(key.shape[-2:-1]))
     return largest_option(options, max(1.0, min(BLOCK_BYTES / scores, extent_of(q.shape[:-2]) / 2)))
-
-
-def padded_image_bytes(pattern: KernelPattern) -> float:
-    """Bytes of the padded image of one group of channels; a transposed convolution works on one as large as its result and the window."""
-    (main,), (x, w) = pattern.main_nodes, pattern.tensors
-    depth = x.shape[1].value / pattern.numbers[-1].value
-    space = main.shape[2:] if main.name == "transposed" else x.shape[2:]
-    return matrix_bytes_of([depth, prod(n.value + k.value - 1 for n, k in zip(space, w.shape[2:]))])
-
-
-def fit_conv_algorithm(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Patches that are collected before the kernel if two images do not fit into VMEM."""
-    return "patches" if "rows" in options and 2 * padded_image_bytes(pattern) > VMEM_BYTES else ""
-
-
-def fit_span(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Positions of a convolution in one step: all of them if the patches of an image are small enough."""
-    (main,) = pattern.main_nodes
-    patch_bytes = extent_of(pattern.tensors[1].shape[1:]) * FLOAT_BYTES
-    return "all" if patch_bytes * extent_of(main.shape[2:]) <= PATCHES_BYTES and "all" in options else largest_option(options, 2048)
-
-
-def fit_pool_algorithm(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Images as they are stored, if several of them fit into VMEM, or one that is too large for a lane; a lane for each, if these fit;
-    contiguous rows; or elements that were stacked before, which need only parts of an image."""
-    (main,), image = pattern.main_nodes, pattern.tensors[0].shape
-    image = image[-(len(main.nums) // 4) :]
-    image_bytes, is_planar = matrix_bytes(image[-2:]), "strided" in options
-    if is_planar and image_bytes <= 2 * BLOCK_BYTES:
-        return "strided"
-    if LANES * extent_of(image) * FLOAT_BYTES <= IMAGES_BYTES:
-        return "lanes"
-    if is_planar and image_bytes <= IMAGES_BYTES:
-        return "strided"
-    return "shifts" if SUBLANES * extent_of(image) * FLOAT_BYTES <= IMAGES_BYTES else "stacked"
-
-
-def fit_pool_images(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Images of a block of half a mebibyte: the padded copy of a block needs VMEM, too. Flat images fill all sublanes."""
-    if choice["algorithm"] == "shifts":
-        return largest_option(options, SUBLANES)
-    shape = pattern.tensors[0].shape
-    return largest_option(options, min(BLOCK_BYTES / 2 / matrix_bytes(shape[-2:]), extent_of(shape[:-2]) / STEPS))
 
 
 def fit_gather_source(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:

@@ -1,7 +1,8 @@
 """A convolution over one to three axes, plain or transposed, with elementwise steps after it.
 
 Strided images are split into phases, and a transposed convolution uses a mirrored window over an image with zeros between its elements:
-every tap is then a shift of a flat image. Taps are collected into patches before or inside the kernel, or accumulated one by one.
+every tap is then a shift of a flat image. Taps are collected into patches before or inside the kernel, or accumulated one by one. Images
+that do not fit into VMEM are read in strips.
 """
 
 from __future__ import annotations
@@ -69,12 +70,12 @@ def uses_matrix_unit(choice: Choice) -> bool:
 
 template = KernelTemplate(
     decisions=(
-        Decision("algorithm", ("shifts", "rows", "patches"), trait="product"),
+        Decision("algorithm", ("shifts", "rows", "patches", "strips"), trait="product"),
         Decision("algorithm", ("taps", "shifts", "patches"), trait="apart"),
         Decision("layout", ("sublanes", "lanes"), one_of("algorithm", "taps")),
         Decision("channels", ("8", "12", "16", "64"), lambda choice: choice.get("layout") == "sublanes"),
         Decision("channels", ("100", "128", "256"), lambda choice: choice.get("layout") == "lanes"),
-        Decision("hold", ("scratch", "registers", "none"), one_of("algorithm", "shifts", "rows")),
+        Decision("hold", ("scratch", "registers", "none"), one_of("algorithm", "shifts", "rows", "strips")),
         Decision("span", ("all", "100", "256", "512", "1024", "2048"),
         lambda choice: uses_matrix_unit(choice) and choice.get("hold") != "none"),
         Decision("span", ("100", "256", "512", "1024"), one_of("hold", "none")),

@@ -1,4 +1,5 @@
-"""Max and mean pooling over one to three axes, by shifts of a flat image, by strided loads, or by taps stacked before the kernel."""
+"""Max and mean pooling over one to three axes, by shifts of a flat image or of strips of it, by strided loads, or by taps stacked
+before the kernel."""
 
 from __future__ import annotations
 
@@ -31,14 +32,14 @@ def describe(pattern: KernelPattern) -> PatternDescription:
 
 template = KernelTemplate(
     decisions=(
-        Decision("algorithm", ("shifts", "lanes", "stacked"), excluded_by="planar"),
-        Decision("algorithm", ("shifts", "lanes", "stacked", "strided"), trait="planar"),
+        Decision("algorithm", ("shifts", "lanes", "stacked", "strips"), excluded_by="planar"),
+        Decision("algorithm", ("shifts", "lanes", "stacked", "strips", "strided"), trait="planar"),
         Decision("border", ("low", "infinite", "zero"), trait="border"),
-        Decision("images", ("1", "2", "4", "8", "16", "64"), one_of("algorithm", "shifts", "strided")),
+        Decision("images", ("1", "2", "4", "8", "16", "64"), one_of("algorithm", "shifts", "strips", "strided")),
         Decision("lanes", ("100", "128", "512"), one_of("algorithm", "lanes")),
         STRIP._replace(when=one_of("algorithm", "lanes")),
-        Decision("fold", ("taps", "axes"), one_of("algorithm", "shifts", "lanes")),
-        Decision("width", ("128", "512", "1024"), one_of("algorithm", "stacked")),
+        Decision("fold", ("taps", "axes"), one_of("algorithm", "shifts", "lanes", "strips")),
+        Decision("width", ("128", "512", "1024"), one_of("algorithm", "stacked", "strips")),
         Decision("rows", ("8", "12", "32", "128"), one_of("algorithm", "stacked")),
         Decision("stack", ("together", "apart"), one_of("algorithm", "stacked")),
         SEMANTICS, LIMIT,
