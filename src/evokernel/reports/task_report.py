@@ -56,10 +56,11 @@ def estimate_cpu_s(task: Task, backend: Backend | None) -> dict[str, float] | No
 
 
 def describe_cpu_s(record: dict[str, Any]) -> str:
-    """`` and 20 s of CPU, in 9 of 10 cases 7 to 60 s``; empty if there is no estimate."""
+    """Return ` and 20 s of CPU, in 9 of 10 cases 7 to 60 s`, or an empty text if there is no estimate."""
     if (times := record["verification_cpu_s"]) is None:
         return ""
-    return f" and {times['estimate']:.2g} s of CPU, in 9 of 10 cases {times['least']:.2g} to {times['most']:.2g} s"
+    estimate, least, most = (f"{float(f'{times[name]:.2g}'):g}" for name in ("estimate", "least", "most"))
+    return f" and {estimate} s of CPU, in 9 of 10 cases {least} to {most} s"
 
 
 def task_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
