@@ -32,6 +32,7 @@ MAX_ATTEMPT_LINES = 30
 MAX_RESULT_CHARS = 120
 MAX_TRIALS_SHOWN = 3
 INPUT_FUNCTIONS = ("get_inputs", "get_forward_inputs", "get_init_inputs")
+MODE_NAMES = ("BatchNorm", "batch_norm", "Dropout", "dropout")
 
 
 class HistoryLimits(NamedTuple):
@@ -159,6 +160,11 @@ def describe_bottleneck(profile: Profile) -> str:
     """The bottleneck of a kernel and the figures behind it, on two lines at most."""
     figures = ", ".join(f"{name} {value:.4g}" for name, value in profile.figures.items())
     return f"Bottleneck: {profile.bottleneck}. {one_line(profile.summary, 600)}" + (f"\nFigures: {figures}." if figures else "")
+
+
+def depends_on_mode(source: str) -> bool:
+    """Whether a reference contains modules that compute something else in training than in evaluation."""
+    return any(name in source for name in MODE_NAMES)
 
 
 def describe_varying_constants(task: Task) -> str:
