@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PROGRESS_INTERVAL_S = 10.0
 STOPPED_EXIT = 1
-"""Exit code after a time limit before which no seed was completed."""
+"""Exit code if a time limit ended the experiment before all seeds were complete."""
 
 
 @click.command(epilog=TERMS_EPILOG)
@@ -259,9 +259,11 @@ def run_and_report(
     tasks, reasons = runner.filter_runnable(requested_tasks)
     for operator, reason in reasons.items():
         print_text(f"note: {operator} is excluded: {reason}", err=True)
+    exit_code = 0
     try:
         arm_runs = runner.run_experiment(plan, tasks, folder, ProgressPrinter(), time_limit_min and 60 * time_limit_min)
     except TimeLimitReached:
+        exit_code = STOPPED_EXIT
         seeds = runner.count_complete_seeds(plan, folder)
         print_text(
             wrap_text(
@@ -271,14 +273,14 @@ def run_and_report(
             err=True,
         )
         if not seeds:
-            return STOPPED_EXIT
+            return exit_code
         plan = plan.model_copy(update={"seeds": seeds})
         arm_runs = runner.run_experiment(plan, tasks, folder)
     results = Results(plan, arm_runs, tasks, folder, runner.find_vacuous(tasks), {**exclusions, **reasons}, command_line)
     tables = report_writer.write_report_folder(results)
     if as_json:
         print_json(result_tables.results_to_json(results) | {"summary": summarize_results(results), "folder": str(folder)})
-        return 0
+        return exit_code
     for table in tables:
         print_text(f"\n{format_report_table(table)}")
     print_text("")
@@ -286,4 +288,4 @@ def run_and_report(
         print_text(wrap_text(line))
     print_text(wrap_text(result_tables.protocol_sentence(results)))
     print_text(f"\nReport: {folder / 'experiment.html'}, experiment.md and experiment.json")
-    return 0
+    return exit_code

@@ -506,6 +506,10 @@ class MemoryItem(Record):
     max_flops: float | None = None
     """For a card: the operations up to which it applies; None without limit."""
 
+    def suits_work(self, task: Task) -> bool:
+        """Whether a card applies to the amount of work of a task."""
+        return self.min_flops <= task.work.flops and (self.max_flops is None or task.work.flops <= self.max_flops)
+
 
 class ContextItem(Record):
     """A memory item in a context, with its role and its value at that moment."""

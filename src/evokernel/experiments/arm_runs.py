@@ -152,7 +152,9 @@ def import_pack_into_bank(pack: Path, config: RunConfig) -> None:
     packs.import_pack_file(path, pack, factory.make_part(config, "embedder"))
 
 
-def learn_pack(arm_run: ArmRun, listen: Listener = lambda run, record: None, held_out: Sequence[str] = ()) -> Path:
+def learn_pack(
+    arm_run: ArmRun, listen: Listener = lambda run, record: None, held_out: Sequence[str] = (), session: RunSession | None = None
+) -> Path:
     """Complete a run and export its memory as a pack next to its folder, without anything that reveals the held-out tasks (patterns).
 
     An existing pack is kept, with or without its run; if its run exists, the settings must be the same.
@@ -162,7 +164,7 @@ def learn_pack(arm_run: ArmRun, listen: Listener = lambda run, record: None, hel
         if (arm_run.folder / "run.toml").exists():
             refuse_changed_settings(Run.open(arm_run.folder), arm_run.config, CHANGEABLE_SETTINGS)
     else:
-        complete_run(arm_run, listen)
+        complete_run(arm_run, listen, session=session)
         export_learned_pack(arm_run, file, held_out)
     return file
 

@@ -20,7 +20,8 @@ from evokernel.core.records import Attempt
 from evokernel.core.run import Run
 from evokernel.engine.jobs import reevaluation_job
 from evokernel.engine.loop import Engine
-from evokernel.experiments.arm_runs import Listener
+from evokernel.experiments.arm_runs import Listener, find_shared_executor
+from evokernel.experiments.run_session import RunSession, TimeLimitReached
 from evokernel.reports.metrics import TaskResult
 
 log = logging.getLogger(__name__)
@@ -35,19 +36,27 @@ def rejected_attempts(result: TaskResult) -> list[Attempt]:
     return [attempt for attempt in reversed(result.attempts) if attempt.outcome.is_compiled and attempt.id not in evaluated]
 
 
-def evaluate_rejected(task_results: list[TaskResult], folder: Path, listen: Listener) -> list[TaskResult]:
-    """Return the results with the outcomes under the paper protocol of the attempts that the loop rejected."""
+def evaluate_rejected(
+    task_results: list[TaskResult], folder: Path, listen: Listener, session: RunSession | None = None
+) -> list[TaskResult]:
+    """Return the results with the outcomes under the paper protocol of the attempts that the loop rejected.
+
+    Raises TimeLimitReached if the time of the session ends before.
+    """
     earlier_results = attach_outcomes(task_results, read_outcomes(folder))
     if any(map(rejected_attempts, earlier_results)):
-        engine = factory.resume_engine(folder)
+        executor = find_shared_executor(session, Run.open(folder).config)
+        engine = factory.resume_engine(folder, executor=executor)
         engine.run.config = engine.run.config.model_copy(update={"protocol": "paper"})  # in memory only: run.toml is unchanged
         try:
             for result in earlier_results:
+                if session and session.is_over:
+                    raise TimeLimitReached
                 for final in evaluate_task(engine, result):
                     append_line(folder / FILE, final.model_dump_json())
                     listen(engine.run, final)
         finally:
-            engine.close()
+            engine.close(stop_workers=executor is None)
     return attach_outcomes(task_results, read_outcomes(folder))
 
 

@@ -105,9 +105,9 @@ def run_experiment(
         for seed in range(spec.seeds):
             packs: dict[str, Path] = {}
             for pack in spec.packs:
-                packs[pack.name] = build_pack(spec, pack, tasks, folder / "packs", seed, packs, listen)
+                packs[pack.name] = build_pack(spec, pack, tasks, folder / "packs", seed, packs, listen, session)
             for name, task_results in run_arms(spec, tasks, folder, seed, packs, listen, session).items():
-                results[name][seed] = add_paper_outcomes(spec, task_results, folder / f"{name}-{seed}", listen)
+                results[name][seed] = add_paper_outcomes(spec, task_results, folder / f"{name}-{seed}", listen, session)
     return results
 
 
@@ -135,19 +135,32 @@ def count_complete_seeds(spec: ExperimentSpec, folder: Path) -> int:
     for seed in range(spec.seeds):
         for arm in spec.arms:
             run_folder = folder / f"{arm.name}-{seed}"
-            if not (run_folder / "run.toml").exists() or not is_finished(Run.open(run_folder), spec.final_eval):
+            if not (run_folder / "run.toml").exists():
+                return seed
+            run = Run.open(run_folder)
+            run.config = run.config.model_copy(update={"budget": spec.run_config(arm.settings).budget})  # in memory only
+            if not is_finished(run, spec.final_eval):
                 return seed
     return spec.seeds
 
 
-def add_paper_outcomes(spec: ExperimentSpec, task_results: list[TaskResult], folder: Path, listen: Listener) -> list[TaskResult]:
+def add_paper_outcomes(
+    spec: ExperimentSpec, task_results: list[TaskResult], folder: Path, listen: Listener, session: RunSession
+) -> list[TaskResult]:
     """Add outcomes under the paper protocol of attempts that the strict loop rejected, if the experiment reports both protocols."""
     is_needed = spec.final_eval is not None and paper_protocol_eval.is_needed(Run.open(folder), spec.final_eval.get("protocol"))
-    return paper_protocol_eval.evaluate_rejected(task_results, folder, listen) if is_needed else task_results
+    return paper_protocol_eval.evaluate_rejected(task_results, folder, listen, session) if is_needed else task_results
 
 
 def build_pack(
-    spec: ExperimentSpec, pack: PackSpec, tasks: TasksByGroup, folder: Path, seed: int, packs: Mapping[str, Path], listen: Listener
+    spec: ExperimentSpec,
+    pack: PackSpec,
+    tasks: TasksByGroup,
+    folder: Path,
+    seed: int,
+    packs: Mapping[str, Path],
+    listen: Listener,
+    session: RunSession | None = None,
 ) -> Path:
     """Learn a pack with this seed, or make it from an earlier one, and return its file. Each seed has its own pack."""
     if pack.source:
@@ -155,7 +168,7 @@ def build_pack(
     learner = spec.model_copy(update={"name": f"{spec.name}-pack", "final_eval": None})
     arm = ArmSpec(name=pack.name, settings=pack.settings)
     held_out = task_patterns(tasks, pack.exclude_groups)
-    return learn_pack(make_arm_run(learner, arm, task_patterns(tasks, pack.groups), folder, seed), listen, held_out)
+    return learn_pack(make_arm_run(learner, arm, task_patterns(tasks, pack.groups), folder, seed), listen, held_out, session)
 
 
 def derive_pack(spec: ExperimentSpec, pack: PackSpec, file: Path, seed: int, source: Path) -> Path:

@@ -179,8 +179,8 @@ class LocalSession(ToolSession):
 
 
 def fits_task(card: MemoryItem, task: Task) -> bool:
-    """Whether a card is for every task, or for a family of operators in this one."""
-    return card.always_include or bool({card.family, *card.families} & {task.family, *task.families})
+    """Whether a card is for every task, or for a family of operators in this one and for its amount of work."""
+    return card.always_include or (card.suits_work(task) and bool({card.family, *card.families} & {task.family, *task.families}))
 
 
 def search_cards(query: str, cards: Sequence[MemoryItem], embedder: Embedder, count: int) -> tuple[ItemSummary, ...]:

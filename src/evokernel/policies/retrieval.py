@@ -215,9 +215,8 @@ def interleave_outcomes(group: Sequence[MemoryItem]) -> list[MemoryItem]:
 
 def search_cards(state: State, memory: MemoryStore, *kinds: MemoryKind) -> list[MemoryItem]:
     """Return the backend's cards of these kinds that suit the work of the task, most similar to the task first."""
-    flops = state.task.work.flops
     cards = (hit.item for hit in memory.search(state.task.source, MAX_CARDS, kinds))
-    return [card for card in cards if card.min_flops <= flops and (card.max_flops is None or flops <= card.max_flops)]
+    return [card for card in cards if card.suits_work(state.task)]
 
 
 def needed_families(task: Task) -> list[str]:
@@ -236,15 +235,16 @@ def select_part_cards(
 ) -> list[MemoryItem]:
     """Select cards for every part of an operator; the parts take turns, and a contraction takes several cards at a time.
 
-    Cards that explain what the shown examples use come first, then those for large work only, then those on the part itself, then those
-    that name it as a further family.
+    Cards that explain what the shown examples use come first, then those for large work only if such an example is shown, then those on the
+    part itself, then those that name it as a further family.
     Worked examples are left to `find_worked_example`.
     """
     turns: list[tuple[int, int, MemoryItem]] = []
+    prefers_large = any(card.min_flops for card in examples)
     for place, family in enumerate(families):
         per_turn, limit = (CARDS_PER_TURN, CONTRACTION_CARDS) if family in CONTRACTIONS else (1, OTHER_CARDS)
         matches = [card for card in cards if family in (card.family, *card.families) and not is_worked_example(card)]
-        matches.sort(key=lambda card: (not explains_examples(card, examples), not card.min_flops, card.family != family))
+        matches.sort(key=lambda card: (not explains_examples(card, examples), prefers_large and not card.min_flops, card.family != family))
         turns += [(number // per_turn, place, card) for number, card in enumerate(matches[:limit])]
     picks: dict[str, MemoryItem] = {}
     for _, _, card in sorted(turns, key=lambda turn: turn[:2]):

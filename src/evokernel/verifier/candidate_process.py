@@ -245,8 +245,8 @@ class CandidateProcess:
         """Say that the time is used up. The limit holds for all calls of a candidate together, and in simulation for CPU time."""
         if self.is_simulated:
             return (
-                f"the simulations of the kernel took more than {self.timeout_s:g} s of CPU time together: "
-                "fix a loop that does not end, reduce the work per call, or raise timeout_s"
+                f"the simulations of the kernel took more than {self.timeout_s:g} s of CPU time together (timeout_s): "
+                "fix a loop that does not end, or use fewer and larger calls"
             )
         return f"the kernel did not finish within {self.timeout_s:g} s: reduce the work per call, or fix a loop that does not end"
 

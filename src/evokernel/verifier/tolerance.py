@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from evokernel.reference.module import NamedTensor, Reference, Sample
 
 SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
+"""Of float32 and of bfloat16, which has the same exponents."""
 NO_FLOAT64_REFERENCE = "float64 reference: not available, so the task's own tolerance applies"
 
 
@@ -152,6 +153,8 @@ class Tolerance:
         if array.dtype not in INEXACT:
             return ToleranceRule(0.0, 0.0)
         error = measure_reference_error(array, truth, None)
+        if kind != "own" and is_subnormal([array]):
+            raise UnsuitableInputs(kind)
         if not is_all_finite([array]) or error > (MAX_REFERENCE_ERROR_HALF if self.is_half else MAX_REFERENCE_ERROR):
             raise UnsuitableInputs(kind)
         return self.make_rule(kind, compute_error_share(error, array.dtype, self.task.work.reduction_length, self.is_half))
@@ -215,8 +218,8 @@ def is_vanishing(arrays: Sequence[Array], usual_magnitudes: Sequence[float]) -> 
 
 
 def is_subnormal(arrays: Sequence[Array]) -> bool:
-    """Whether the values of a float32 output are so small that chips without subnormal numbers replace them by zero."""
-    return any(array.dtype == "float32" and 0 < compute_magnitude(array) < SMALLEST_NORMAL for array in arrays)
+    """Whether the values of an output are so small that chips without subnormal numbers replace them by zero."""
+    return any(array.dtype in ("float32", "bfloat16") and 0 < compute_magnitude(array) < SMALLEST_NORMAL for array in arrays)
 
 
 def has_same_nonfinite(array: Array, truth: np.ndarray | None) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from evokernel.backends.gpu import driver
-from evokernel.backends.gpu.device_check import DeviceCheck
+from evokernel.backends.gpu.device_check import DeviceCheck, is_subnormal
 from evokernel.backends.gpu.device_memory import describe_shortage, plan_memory
 from evokernel.backends.gpu.kernel_tensors import RecordedKernel
 from evokernel.backends.gpu.program import FILE, Copy, Program, format_programs
@@ -194,3 +194,10 @@ def test_a_recorded_program_runs_on_tensors_of_its_own(host_driver, tmp_path, fa
             assert kernel.has_inputs([x]) is not (fault == "input")
             assert torch.equal(kernel.read_outputs()[0], x)
             assert kernel.nbytes > 128
+
+
+def test_outputs_without_a_normal_number_decide_nothing():
+    values = [[1e-40, -1e-39], [0.0, 0.0], [1e-40, 1.0]]
+    assert [is_subnormal(torch.tensor(one)) for one in values] == [True, False, False]
+    assert not is_subnormal(torch.tensor([1e-40], dtype=torch.float64))
+    assert not is_subnormal(torch.empty(0))

@@ -231,7 +231,7 @@ def diagnose_bottleneck(task: Task, report: LaunchReport, chip: Chip) -> Diagnos
 
 def execution_note(report: LaunchReport) -> str:
     """Which blocks of the launch were not executed with data."""
-    dry = f" {report.blocks_dry} blocks were executed without data." if report.blocks_dry else ""
+    dry = f" The times come from {report.blocks_dry} blocks, executed without computing data." if report.blocks_dry else ""
     left = report.blocks - report.blocks_run
     return dry + (f" {left} of {report.blocks} blocks are extrapolated from the others." if left else "")
 

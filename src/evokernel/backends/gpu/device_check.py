@@ -41,6 +41,8 @@ from evokernel.reference.tensor_compare import (
 
 NO_FLOAT64_REFERENCE = "float64 reference: not available, so the task's own tolerance applies"
 FINGERPRINT_ELEMENTS = 1 << 16
+FLUSHED_DTYPES, SMALLEST_NORMAL = ("torch.float32", "torch.bfloat16"), 2.0**-126
+"""Types whose values below the smallest normal number may become zero."""
 CHANGED_INPUT = "the kernel changed an input (at the timed size): inputs are read-only, write to the outputs only"
 DIFFERENT_BITS = (
     "two runs on equal inputs give different outputs (at the timed size): look for a data race, or for memory that is read before it is set"
@@ -193,6 +195,8 @@ class DeviceCheck:
         usual = self.get_usual()
         if not is_finite and usual.is_finite:
             raise UnsuitableInputs(kind)
+        if any(map(is_subnormal, owns)):
+            raise UnsuitableInputs(kind)
         pairs = zip(owns, measure_magnitudes(owns), usual.magnitudes, strict=True)
         if kind == "shifted" and any(own.is_floating_point() and size < VANISHING_SHARE * other for own, size, other in pairs):
             raise UnsuitableInputs(kind)
@@ -222,6 +226,11 @@ class DeviceCheck:
 def collect_kernel_inputs(sample: Sample) -> list[torch.Tensor]:
     """Return inputs and parameters as a kernel receives them: row-major, in the order of the signature."""
     return [tensor.detach().contiguous() for _, tensor in (*sample.inputs, *sample.params)]
+
+
+def is_subnormal(output: torch.Tensor) -> bool:
+    """Whether all values of an output are so small that kernels without subnormal numbers replace them by zero."""
+    return str(output.dtype) in FLUSHED_DTYPES and output.numel() > 0 and 0 < float(output.abs().max()) < SMALLEST_NORMAL
 
 
 def measure_magnitudes(outputs: Sequence[torch.Tensor]) -> list[float]:

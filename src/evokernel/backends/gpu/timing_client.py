@@ -35,7 +35,7 @@ class TimingProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
-            env=os.environ | COMPILE_VARIABLES,
+            env=COMPILE_VARIABLES | os.environ,
             process_group=0,
         )
         self.buffer, self.is_ready = b"", False
