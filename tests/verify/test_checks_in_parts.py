@@ -126,13 +126,15 @@ def test_elements_that_were_compared_twice_count_once():
     assert check.compared_share == 1
 
 
-@pytest.mark.parametrize(("remaining_s", "expected"), [(60, [0.0, 1.0, 0.5]), (27, [1.0, 0.5]), (24, [])])
+@pytest.mark.parametrize(("remaining_s", "expected"), [(60, [0.0, 1.0, 0.5]), (21, [1.0, 0.5]), (12, [0.5]), (9, [])])
 def test_slow_kernel_is_confirmed_on_as_many_parts_as_its_time_allows(remaining_s, expected):
     check = make_check()
-    check.trial.candidate_process = SimpleNamespace(remaining_s=remaining_s)
+    check.trial.candidate_process = SimpleNamespace(remaining_s=remaining_s, do_parts_wait=False)
     assert check.choose_affordable([0.0, 1.0, 0.5]) == [0.0, 1.0, 0.5], "nothing is known before the first parts"
     check.batch_run_s, check.batch_parts = 22.5, 3
-    assert check.choose_affordable([0.0, 1.0, 0.5]) == expected, "one part may take 22.5 s, too, if the parts wait for each other"
+    assert check.choose_affordable([0.0, 1.0, 0.5]) == expected
+    check.trial.candidate_process.do_parts_wait = True
+    assert check.choose_affordable([0.0, 1.0, 0.5]) == ([0.0, 1.0, 0.5] if remaining_s == 60 else []), "one part takes 22.5 s, too"
 
 
 def test_outcome_says_that_no_time_was_left_for_further_parts(monkeypatch):

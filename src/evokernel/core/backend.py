@@ -66,6 +66,10 @@ class Parts(Protocol):
     A position is in [0, 1]: 0 is the first part, 1 the last.
     """
 
+    @property
+    def do_parts_wait(self) -> bool:
+        """Whether parts wait for each other, so that running one takes about as long as running several. Known after `locate`."""
+
     def locate(self, positions: Sequence[float]) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each output, return sorted, disjoint ranges [start, stop) of flat element indices that the parts at these positions write.
 

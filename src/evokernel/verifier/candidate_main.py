@@ -151,9 +151,11 @@ class CandidateServer:
             call()
 
     def locate_parts(self, slot: int, positions: list[float]) -> str:
-        """Return as JSON which ranges of each output the parts at these positions write; of very many ranges, some."""
-        ranges = self.bound_parts[slot].locate(positions)
-        return json.dumps([thin_out(one) for one in ranges], separators=(",", ":"))
+        """Return as JSON which ranges of each output the parts at these positions write; of very many ranges, some. Also say whether parts
+        wait for each other, so that one takes as long as several."""
+        parts = self.bound_parts[slot]
+        ranges = [thin_out(one) for one in parts.locate(positions)]
+        return json.dumps({"ranges": ranges, "do_wait": parts.do_parts_wait}, separators=(",", ":"))
 
     def run_parts(self, slot: int, positions: list[float]) -> None:
         """Run the parts at these positions."""

@@ -72,6 +72,8 @@ class CandidateProcess:
         """`memory_bytes` 0 leaves the address space unlimited; `variables` are added to the environment."""
         self.arena, self.workdir, self.remaining_s = arena, workdir, job.timeout_s
         self.timeout_s, self.disk_bytes, self.is_disk_polled = job.timeout_s, 2 * file_bytes, False
+        self.do_parts_wait = False
+        """Whether the process said that parts of the kernel wait for each other."""
         self.reply_fd, write_end = os.pipe()
         self.reply_buffer, self.max_reply_bytes = b"", MAX_REPLY_BYTES
         self.scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=workdir))
@@ -192,8 +194,10 @@ class CandidateProcess:
         finally:
             self.max_reply_bytes = MAX_REPLY_BYTES
         try:
-            ranges = [[(int(start), int(stop)) for start, stop in one] for one in json.loads(text)]
-        except (ValueError, TypeError, RecursionError) as error:
+            reply = json.loads(text)
+            ranges = [[(int(start), int(stop)) for start, stop in one] for one in reply["ranges"]]
+            self.do_parts_wait = bool(reply["do_wait"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CandidateError("forbidden", CHANNEL_MISUSE) from error
         for layout, one in zip(slot.outputs, ranges):
             edges = [edge for pair in one for edge in pair]

@@ -46,9 +46,7 @@ FIRST_POSITIONS = (0.0, 1.0)
 RANDOM_PARTS, MAX_RANDOM_S = 16, 5.0
 """Parts at random positions that are run, fewer only if the first parts took so long that these would exceed the time."""
 REMAINING_SHARE = 0.75
-"""The share of the candidate process's remaining time that further parts of a kernel may take, if each takes as long as the last ones."""
-REMAINING_SHARE_OF_BATCH = 0.9
-"""The same if they take as long as all parts of the last batch together."""
+"""The share of the candidate process's remaining time that further parts of a kernel may take."""
 SKIPPED_NOTE = "another input distribution at the timed size: running further parts takes too long"
 MAX_SHOWN = 5
 
@@ -115,13 +113,15 @@ class TiledCheck:
     def choose_affordable(self, positions: list[float]) -> list[float]:
         """Return as many of the last positions as can be run in the time that the candidate process has left, judged by the last batch.
 
-        Parts that wait for each other run together until they have met, so that one alone may take as long as all parts of that batch.
+        Parts that wait for each other run together until they have met: one alone takes as long as all parts of that batch.
         """
         process = self.trial.candidate_process
         if not self.batch_run_s or process is None:
             return positions
+        if process.do_parts_wait:
+            return positions if self.batch_run_s <= REMAINING_SHARE * process.remaining_s else []
         count = int(REMAINING_SHARE * process.remaining_s * self.batch_parts / self.batch_run_s)
-        return positions[-count:] if count > 0 and self.batch_run_s <= REMAINING_SHARE_OF_BATCH * process.remaining_s else []
+        return positions[-count:] if count > 0 else []
 
     def read_clock(self) -> float:
         """Return the CPU time of this thread and of the candidate process, so that a busy machine runs as many parts as another; the time

@@ -219,8 +219,11 @@ def find_cube_traffic(facts: KernelFacts) -> Iterator[Opportunity]:
         return
     gain = facts.saving_us("MTE2") * (1 - needed / moved)
     problem = f"Copies hold up the cube: {moved / 1e6:.3g} MB are copied, {needed / 1e6:.3g} MB are needed"
-    move = f"At best it takes about {facts.us - gain:.1f} µs: larger, square blocks of the result per core, one operand kept in L1."
-    yield facts.make("excess_traffic", gain, problem, move, "product-by-hand" if facts.is_by_hand else "matmul-tiles", COPY_WORK)
+    how, card = "larger, square blocks of the result per core, one operand kept in L1", "product-by-hand"
+    if not facts.is_by_hand:
+        how, card = "base blocks of 128 x 256 (SetFixSplit), so that A is read once for every 256 columns", "matmul-tiling"
+    move = f"At best it takes about {facts.us - gain:.1f} µs: {how}."
+    yield facts.make("excess_traffic", gain, problem, move, card, COPY_WORK)
 
 
 # ---- work

@@ -67,6 +67,11 @@ class LaunchParts:
         self.never_written: list[Ranges] = [()] * len(arguments.outputs)
         """Of each output that starts as zeros: elements that no block writes. They belong to the last part."""
 
+    @property
+    def do_parts_wait(self) -> bool:
+        """Whether parts wait for each other, so that running one takes about as long as running several."""
+        return self.do_parts_meet or self.part_count == 1
+
     def locate(self, positions: Sequence[float]) -> tuple[Ranges, ...]:
         """For each output, the elements that the parts at these positions write. Raises CandidateError where all parts together leave some
         elements unwritten."""

@@ -32,7 +32,7 @@ PIPE_NAMES = {
     "MTE1": "MTE1 (copies from L1 to L0)",
     "FIX": "The fixpipe (copies from L0C)",
 }
-CUBE_ADVICE = "keep L0 filled (double buffers in L1 and L0), and multiply in half where the inputs are half."
+HALF_TYPES = ("float16", "bfloat16")
 SCALAR_GM_NOTE = " The cost of scalar access to global memory is not published: its share is an assumption."
 HAZARD_TEXTS = {
     "W-GM-LINE": " Several cores write to one 64-byte line with SetValue. A device may lose an update: give each core complete lines.",
@@ -261,13 +261,20 @@ def scalar_advice(report: LaunchReport) -> str:
     return "use larger tiles, so that each call does more work, and hoist index arithmetic out of loops."
 
 
+def cube_advice(task: Task) -> str:
+    """Advice for a kernel whose cube is busy, by the types that it multiplies."""
+    if any(tensor.dtype in HALF_TYPES for tensor in task.signature.inputs):
+        return "keep L0 filled (double buffers in L1 and L0), and multiply in half."
+    return "keep L0 filled (double buffers in L1 and L0); large products of floats are faster as three products of halves."
+
+
 def pipe_advice(pipe: str, task: Task, report: LaunchReport) -> str:
     """Advice for the busiest pipe, depending on the traffic."""
     if pipe == "V":
         each = f" {report.vec_instr / report.blocks_run:.3g} instructions per block;"
         return f"reduce the vector work;{each} combine them (Axpy, Muls for Div by a constant), reuse exponentials, hoist loop invariants."
     if pipe not in ("MTE2", "MTE3"):
-        return CUBE_ADVICE
+        return cube_advice(task)
     moved_bytes = report.scale_to_all_blocks(report.mte2_bytes + report.mte3_bytes)
     if 0 < mean_copy_bytes(report) < SMALL_COPY_BYTES:
         return f"copies of {mean_copy_bytes(report) / 1024:.3g} KiB are limited by their start-up time; use tiles of 16 KiB or more."

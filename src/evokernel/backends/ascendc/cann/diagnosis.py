@@ -10,11 +10,11 @@ from evokernel.backends.ascendc.profile import (
     ALTERNATING_SHARE,
     BOTTLENECK_BY_PIPE,
     BUSY_SHARE,
-    CUBE_ADVICE,
     EXCESS_TRAFFIC,
     LOW_SHARE,
     PIPE_NAMES,
     Diagnosis,
+    cube_advice,
     roofline_us,
 )
 from evokernel.core.labels import roofline_figures, roofline_sentence
@@ -75,7 +75,8 @@ def diagnose_bottleneck(task: Task, measurement: Measurement, chip: Chip) -> Dia
         usage = f"{measurement.block_dim} blocks use {measurement.block_dim / cores:.0%} of {cores} cores"
         return Diagnosis("latency", f"{usage}: call SetBlockDim with the number of cores.")
     if busy[pipe] > BUSY_SHARE:
-        return Diagnosis(BOTTLENECK_BY_PIPE[pipe], sentence + (traffic_advice(pipe, task, measurement) or ADVICE.get(pipe, CUBE_ADVICE)))
+        advice = traffic_advice(pipe, task, measurement) or ADVICE.get(pipe) or cube_advice(task)
+        return Diagnosis(BOTTLENECK_BY_PIPE[pipe], sentence + advice)
     return Diagnosis("latency", describe_idle_pipes(busy))
 
 

@@ -33,6 +33,8 @@ class PallasParts:
     outside kernels produced the element, for instance by padding, the part is a short range of elements around it.
     """
 
+    do_parts_wait = False
+
     def __init__(self, closed: ClosedJaxpr, arguments: Arguments, chip: Chip, detect_races: bool) -> None:
         self.arguments, self.chip, self.count = arguments, chip, StepCount()
         self.kernels: list[GridKernel] = []
