@@ -109,7 +109,7 @@ def test_parts_that_refute_the_dry_execution_replace_it() -> None:
 
 def test_summary_says_which_blocks_were_not_executed() -> None:
     assert "blocks" not in profile_of({"V": 0.9}).summary
-    assert "48 blocks were executed without data" in profile_of({"V": 0.9}, blocks_dry=48).summary
+    assert "The times come from 48 blocks, executed without computing data." in profile_of({"V": 0.9}, blocks_dry=48).summary
     assert "44 of 48 blocks are extrapolated" in profile_of({"V": 0.9}, blocks_run=4).summary
 
 
