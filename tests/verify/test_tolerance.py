@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 
+from evokernel.core.backend import Array
+from evokernel.core.numeric_contract import ToleranceRule
 from evokernel.reference.module import Reference
+from evokernel.reference.tensor_compare import ExpectedTensor
 from evokernel.suites.loader import load_tasks
+from evokernel.verifier.compare import ExpectedOutput
 from evokernel.verifier.tolerance import Tolerance, UnsuitableInputs
 
 
@@ -23,3 +28,14 @@ def test_results_below_the_smallest_normal_number_are_not_compared():
         compute_expected(2e-3)
     assert len(compute_expected(1e-1)) == 1
     assert len(compute_expected(0)) == 1, "zeros are no subnormal numbers"
+
+
+def test_errors_below_the_smallest_normal_number_are_no_errors():
+    expected = np.float32([1.5e-40, -3e-42, 0.0])
+    rule = ToleranceRule(1e-4, 1e-4, 1e-6)
+    on_device = ExpectedTensor("out", torch.tensor(expected), torch.tensor(expected).double(), rule)
+    assert on_device.find_wrong_elements(torch.zeros(3)).tolist() == [False] * 3
+    assert on_device.find_wrong_elements(torch.tensor([2e-38, 0, 0])).tolist() == [True, False, False]
+    output = ExpectedOutput(Array("out", "float32", expected), rule, expected.astype(np.float64))
+    assert output.find_difference(np.zeros(3, np.float32)) is None
+    assert output.find_difference(np.float32([2e-38, 0, 0])).wrong_mask.tolist() == [True, False, False]

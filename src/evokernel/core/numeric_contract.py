@@ -13,6 +13,8 @@ MIN_ERROR_EPSILONS, MIN_ERROR_EPSILONS_HALF = 0.25, 0.5
 """The reference's error counts as at least this many epsilons of the output type, because it may be small by chance."""
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7, "complex64": 2.0**-23}
 HALVES = ("float16", "bfloat16")
+FLUSHED_DTYPES, SMALLEST_NORMAL = ("float32", "bfloat16"), 2.0**-126
+"""Types whose numbers below the smallest normal one many chips replace by zero; a smaller error decides nothing."""
 MAX_REFERENCE_ERROR, MAX_REFERENCE_ERROR_HALF = 0.01, 0.25
 """Inputs on which the reference itself errs by more than this cannot verify a kernel."""
 MAX_JUMP_SHARE, MIN_JUMP_COUNT, MAX_JUMP_OVERSHOOT = 0.05, 4, 2

@@ -12,8 +12,16 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from evokernel.core.numeric_contract import MAX_JUMP_OVERSHOOT, MAX_JUMP_SHARE, MIN_JUMP_COUNT, ToleranceRule
+from evokernel.core.numeric_contract import (
+    FLUSHED_DTYPES,
+    MAX_JUMP_OVERSHOOT,
+    MAX_JUMP_SHARE,
+    MIN_JUMP_COUNT,
+    SMALLEST_NORMAL,
+    ToleranceRule,
+)
 from evokernel.core.output_difference import NEAR_MISS_SHARE, SHOWN_ELEMENTS, OutputDifference, WrongElement, find_range, guess_cause
+from evokernel.reference.arrays import dtype_name
 
 CHUNK_ELEMENTS = 1 << 25
 """Elements that are compared at once; each needs about 60 bytes."""
@@ -58,7 +66,8 @@ class ExpectedTensor:
         if rule.error_share is None:
             return allowed
         share = (size + self.rms) * rule.error_share
-        return torch.minimum(share, allowed) if rule.combine == "min" else torch.maximum(share, allowed)
+        allowed = torch.minimum(share, allowed) if rule.combine == "min" else torch.maximum(share, allowed)
+        return allowed.clamp(min=SMALLEST_NORMAL) if dtype_name(self.own) in FLUSHED_DTYPES else allowed
 
     def exclude_jumps(self, mask: torch.Tensor, actual: torch.Tensor, moved_outputs: Iterable[torch.Tensor]) -> torch.Tensor:
         """Clear wrong elements that are explained by a jump of the operator within the rounding error of its inputs."""

@@ -9,7 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from evokernel.core.backend import Array
-from evokernel.core.numeric_contract import MAX_JUMP_OVERSHOOT, MAX_JUMP_SHARE, MIN_JUMP_COUNT, ToleranceRule
+from evokernel.core.numeric_contract import (
+    FLUSHED_DTYPES,
+    MAX_JUMP_OVERSHOOT,
+    MAX_JUMP_SHARE,
+    MIN_JUMP_COUNT,
+    SMALLEST_NORMAL,
+    ToleranceRule,
+)
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 INEXACT = (*FLOATS, "complex64")
@@ -93,7 +100,8 @@ class ExpectedOutput:
                 return np.asarray(task_tolerance)
             size += self.rms
             size *= rule.error_share
-            return np.asarray(np.minimum(size, task_tolerance) if rule.combine == "min" else np.maximum(size, task_tolerance))
+            allowed = np.minimum(size, task_tolerance) if rule.combine == "min" else np.maximum(size, task_tolerance)
+            return np.asarray(np.maximum(allowed, SMALLEST_NORMAL) if self.array.dtype in FLUSHED_DTYPES else allowed)
 
     def is_correct_at(self, actual: np.ndarray, indices: np.ndarray) -> bool:
         """Whether a few elements are correct, without copying all; also False if that depends on the other elements."""

@@ -14,11 +14,13 @@ import numpy as np
 from evokernel.core.backend import Array
 from evokernel.core.errors import UserError
 from evokernel.core.numeric_contract import (
+    FLUSHED_DTYPES,
     KAPPA_HALF,
     MAX_REFERENCE_ERROR,
     MAX_REFERENCE_ERROR_HALF,
     PAPER_RULE,
     ROUNDING_STEPS,
+    SMALLEST_NORMAL,
     VANISHING_SHARE,
     ToleranceRule,
     compute_error_share,
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from evokernel.reference.float64_reference import Float64Result
     from evokernel.reference.module import NamedTensor, Reference, Sample
 
-SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
-"""Of float32 and of bfloat16, which has the same exponents."""
 NO_FLOAT64_REFERENCE = "float64 reference: not available, so the task's own tolerance applies"
 
 
@@ -219,7 +219,7 @@ def is_vanishing(arrays: Sequence[Array], usual_magnitudes: Sequence[float]) -> 
 
 def is_subnormal(arrays: Sequence[Array]) -> bool:
     """Whether the values of an output are so small that chips without subnormal numbers replace them by zero."""
-    return any(array.dtype in ("float32", "bfloat16") and 0 < compute_magnitude(array) < SMALLEST_NORMAL for array in arrays)
+    return any(array.dtype in FLUSHED_DTYPES and 0 < compute_magnitude(array) < SMALLEST_NORMAL for array in arrays)
 
 
 def has_same_nonfinite(array: Array, truth: np.ndarray | None) -> bool:

@@ -15,10 +15,12 @@ import torch
 from evokernel.core.backend import DeviceCase, DeviceCaseResult, DeviceCheckResult
 from evokernel.core.errors import CandidateError, UserError
 from evokernel.core.numeric_contract import (
+    FLUSHED_DTYPES,
     MAX_REFERENCE_ERROR,
     MAX_REFERENCE_ERROR_HALF,
     PAPER_RULE,
     ROUNDING_STEPS,
+    SMALLEST_NORMAL,
     VANISHING_SHARE,
     ToleranceRule,
     compute_error_share,
@@ -27,6 +29,7 @@ from evokernel.core.numeric_contract import (
 )
 from evokernel.core.output_difference import OutputDifference
 from evokernel.core.records import Task
+from evokernel.reference.arrays import dtype_name
 from evokernel.reference.device_reference import DeviceReference, ExpectedTensors
 from evokernel.reference.device_sample import have_equal_bits
 from evokernel.reference.input_distributions import DrawOptions
@@ -41,8 +44,6 @@ from evokernel.reference.tensor_compare import (
 
 NO_FLOAT64_REFERENCE = "float64 reference: not available, so the task's own tolerance applies"
 FINGERPRINT_ELEMENTS = 1 << 16
-FLUSHED_DTYPES, SMALLEST_NORMAL = ("torch.float32", "torch.bfloat16"), 2.0**-126
-"""Types whose values below the smallest normal number may become zero."""
 CHANGED_INPUT = "the kernel changed an input (at the timed size): inputs are read-only, write to the outputs only"
 DIFFERENT_BITS = (
     "two runs on equal inputs give different outputs (at the timed size): look for a data race, or for memory that is read before it is set"
@@ -178,7 +179,7 @@ class DeviceCheck:
                 error = measure_reference_error(own, wide, moved[index].tensor if moved else None)
                 if case.kind != "own" and error > (MAX_REFERENCE_ERROR_HALF if has_half else MAX_REFERENCE_ERROR):
                     raise UnsuitableInputs(case.kind)
-                share = compute_error_share(error, str(own.dtype).removeprefix("torch."), length, expected.rounds_to_half)
+                share = compute_error_share(error, dtype_name(own), length, expected.rounds_to_half)
                 is_known = wide is not None or case.kind != "own"
                 rule = make_tolerance_rule(self.task.signature, self.task.atol, self.task.rtol, case.kind, share if is_known else None)
             results.append(ExpectedTensor(name, own, wide, rule))
@@ -230,7 +231,7 @@ def collect_kernel_inputs(sample: Sample) -> list[torch.Tensor]:
 
 def is_subnormal(output: torch.Tensor) -> bool:
     """Whether all values of an output are so small that kernels without subnormal numbers replace them by zero."""
-    return str(output.dtype) in FLUSHED_DTYPES and output.numel() > 0 and 0 < float(output.abs().max()) < SMALLEST_NORMAL
+    return dtype_name(output) in FLUSHED_DTYPES and output.numel() > 0 and 0 < float(output.abs().max()) < SMALLEST_NORMAL
 
 
 def measure_magnitudes(outputs: Sequence[torch.Tensor]) -> list[float]:
