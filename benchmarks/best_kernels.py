@@ -3,7 +3,8 @@
     python benchmarks/best_kernels.py RUNS [--workers 4] [--limit-s 240] [--out FOLDER]
 
 RUNS is the folder of an experiment. Of all its runs, the kernel with the largest speedup over eager in its re-evaluation is taken, or in
-its attempt if the run ended before. Writes best.json as results arrive; the same command continues with operators that it does not contain.
+its attempt if the run has no re-evaluation. Writes best.json as results arrive; the same command continues with operators that it does
+not contain.
 """
 
 from __future__ import annotations
@@ -11,15 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from first_drafts import describe_outcome, summarise
-from study import run_main
+from study import abandon, run_main
 
 from evokernel.core import final_results
 from evokernel.core.records import Candidate, Job, Outcome, Settings, Task
@@ -46,8 +45,9 @@ def find_best(folder: Path) -> dict[str, BestKernel]:
         run = Run.open(file.parent)
         finals, tasks = final_results.read_final_results(run.folder), {task.id: task for task in run.tasks}
         for attempt in run.attempts():
-            final = finals.get(attempt.id)
-            outcome = final.outcome if final else attempt.outcome
+            if finals and attempt.id not in finals:
+                continue
+            outcome = finals[attempt.id].outcome if finals else attempt.outcome
             speedup = outcome.median_speedup("eager") if outcome.feasible else None
             if speedup and (attempt.task not in best or speedup > best[attempt.task].speedup):
                 source = f"{file.parent.name} {attempt.id}"
@@ -91,12 +91,7 @@ def main() -> None:
             file.write_text(json.dumps(results, indent=1))
     suites = {name.partition("/")[0] for name in kernels}
     print(summarise(results, {suite: sum(name.startswith(f"{suite}/") for name in kernels) for suite in sorted(suites)}), flush=True)
-    for future in pending:
-        future.cancel()
-    for worker in executor.workers:  # what still runs is verified next time
-        if worker.process:
-            with suppress(ProcessLookupError):
-                os.killpg(worker.process.pid, signal.SIGKILL)
+    abandon(pending, executor)  # what still runs is verified next time
     os._exit(0)
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import time
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from study import abandon
 
 from evokernel.app.selftest import load_cases, selftest_folder
 from evokernel.core.errors import UserError
@@ -77,12 +77,7 @@ class Outcomes:
             for future in wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED).done:
                 error = future.exception()
                 self.add(running.pop(future) | ({"error": str(error)[:400]} if error else describe_outcome(future.result())))
-        for future in running:
-            future.cancel()
-        for worker in executor.workers:  # what still runs is verified next time
-            if worker.process:
-                with suppress(ProcessLookupError):
-                    os.killpg(worker.process.pid, signal.SIGKILL)
+        abandon(running, executor)  # what still runs is verified next time
 
     def add(self, result: dict[str, Any]) -> None:
         """Write down an outcome, in the place of an earlier error."""

@@ -15,7 +15,6 @@ import fcntl
 import itertools
 import json
 import os
-import signal
 import statistics
 import subprocess
 import threading
@@ -23,11 +22,10 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from study import run_main
+from study import abandon, run_main
 
 from evokernel.backends.gpu import sanitizer_run
 from evokernel.backends.gpu.tools import find_tool
@@ -203,12 +201,7 @@ def measure_row(protocol: str, workers: int, drafts: Iterator[tuple[Task, Candid
                 else:
                     outcomes.append(future.result())
                 running.add(executor.submit(make_job(next(drafts), protocol, args)))
-    for future in running:
-        future.cancel()
-    for worker in executor.workers:  # what still runs is not waited for
-        if worker.process:
-            with suppress(ProcessLookupError):
-                os.killpg(worker.process.pid, signal.SIGKILL)
+    abandon(running, executor)
     executor.close()
     gates: dict[str, list[float]] = defaultdict(list)
     for outcome in outcomes:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from evokernel.core.errors import InfraError, UserError
+from evokernel.core.records import Outcome
+from evokernel.executors.local import LocalExecutor
 from evokernel.experiments.report_writer import table_to_markdown
 from evokernel.reports.tables import Table
 
@@ -33,6 +39,16 @@ def make_parser(description: str | None, out: str) -> argparse.ArgumentParser:
     parser.add_argument("--timing-s", type=float, default=0.2, help="seconds for timing a kernel during a run [0.2]")
     parser.add_argument("--out", type=Path, default=Path(out), help=f"folder of the runs; existing runs are resumed [{out}]")
     return parser
+
+
+def abandon(pending: Iterable[Future[Outcome]], executor: LocalExecutor) -> None:
+    """Cancel verifications and kill the workers at once, for a benchmark whose time is over."""
+    for future in pending:
+        future.cancel()
+    for worker in executor.workers:
+        if worker.process:
+            with suppress(ProcessLookupError):
+                os.killpg(worker.process.pid, signal.SIGKILL)
 
 
 def run_main(main: Callable[[], None]) -> int:
