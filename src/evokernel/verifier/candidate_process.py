@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evokernel.core.backend import Backend, CallShape, DeviceAccess
-from evokernel.core.cpu_time import charge_time, find_cpu_clock, read_clock
+from evokernel.core.cpu_time import ClockReading, ProcessClock
 from evokernel.core.devices import DEVICE_VARIABLE
 from evokernel.core.errors import CandidateError, InfraError
 from evokernel.core.records import Job, Settings
@@ -94,7 +94,7 @@ class CandidateProcess:
             raise InfraError(f"the candidate process cannot be started: {error}") from error
         finally:
             os.close(write_end)
-        self.cpu_clock = find_cpu_clock(self.process.pid)
+        self.clock = ProcessClock(self.process.pid, reads_queue=self.is_simulated)
         setup = {
             "verifier_pid": os.getpid(),
             "reply_fd": write_end,
@@ -223,27 +223,27 @@ class CandidateProcess:
 
     def read_cpu_s(self) -> float | None:
         """Return the CPU time charged to the process so far, or None if the system does not report it."""
-        return read_clock(self.cpu_clock)
+        return self.clock.read().cpu_s
 
     def send_command(self, name: str, payload: str) -> CommandTiming:
         """Send one command and wait for its reply within the time that the job has left."""
         self.assert_idle()
         nonce = secrets.token_hex(8)
-        cpu_start, wall_start = self.read_cpu_s(), time.perf_counter()
+        start = self.clock.read()
         self.send_line(f"{name} {nonce} {payload}")
         try:
-            line = self.read_reply(cpu_start, wall_start)
+            line = self.read_reply(start)
         except TimeoutError as error:
             self.stop()
             raise CandidateError("timeout", self.describe_timeout()) from error
-        elapsed_s, cpu_end = time.perf_counter() - wall_start, self.read_cpu_s()
-        self.remaining_s -= self.charge_time(cpu_start, elapsed_s)
+        end = self.clock.read()
+        self.remaining_s -= self.charge_time(start)
         if line is None:
             self.raise_for_exit()
         assert line is not None
         *self_reported_s, reply = self.parse_reply(line, nonce)
-        cpu_s = cpu_end - cpu_start if cpu_start is not None and cpu_end is not None else None
-        return CommandTiming(elapsed_s, cpu_s, (self_reported_s[0], self_reported_s[1]), reply)
+        cpu_s = end.cpu_s - start.cpu_s if start.cpu_s is not None and end.cpu_s is not None else None
+        return CommandTiming(end.wall_s - start.wall_s, cpu_s, (self_reported_s[0], self_reported_s[1]), reply)
 
     def describe_timeout(self) -> str:
         """Say that the time is used up. The limit holds for all calls of a candidate together, and in simulation for CPU time."""
@@ -254,23 +254,22 @@ class CandidateProcess:
             )
         return f"the kernel did not finish within {self.timeout_s:g} s: reduce the work per call, or fix a loop that does not end"
 
-    def read_reply(self, cpu_start: float | None, wall_start: float) -> bytes | None:
+    def read_reply(self, start: ClockReading) -> bytes | None:
         """Return the next reply line. Raises TimeoutError when the command has used up the time that the job has left."""
         wait_s = self.remaining_s
         while True:
             try:
                 return self.read_line(time.monotonic() + wait_s)
             except TimeoutError:
-                wait_s = self.remaining_s - self.charge_time(cpu_start, time.perf_counter() - wall_start)
+                wait_s = self.remaining_s - self.charge_time(start)
                 if wait_s <= 0:
                     raise
                 wait_s = max(wait_s, MIN_WAIT_S)
 
-    def charge_time(self, cpu_start: float | None, wall_s: float) -> float:
+    def charge_time(self, start: ClockReading) -> float:
         """Return how much of the time limit a command has used: wall time; in simulation CPU time, because a busy machine must not fail
         a slow simulation."""
-        cpu_s = self.read_cpu_s() if self.is_simulated else None
-        return charge_time(wall_s, None if cpu_s is None or cpu_start is None else cpu_s - cpu_start)
+        return self.clock.charge_since(start) if self.is_simulated else time.monotonic() - start.wall_s
 
     def parse_reply(self, line: bytes, nonce: str) -> tuple[float, float, str]:
         """Return the times and the text in a reply to this command, or raise the failure it reports. Any other text was written by the

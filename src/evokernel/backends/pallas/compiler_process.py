@@ -14,13 +14,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import BinaryIO
 
 from evokernel.backends.pallas import emulator, libtpu
 from evokernel.core import paths
-from evokernel.core.cpu_time import charge_time, find_cpu_clock, read_clock
+from evokernel.core.cpu_time import ProcessClock
 from evokernel.core.errors import InfraError
 from evokernel.sandbox import exec_compiler, profiles
 
@@ -192,14 +191,12 @@ class AnswerLimit:
     """The time that the compiler may take for an answer, in CPU seconds of its process."""
 
     def __init__(self, pid: int, timeout_s: float) -> None:
-        self.clock, self.timeout_s, self.start_s = find_cpu_clock(pid), timeout_s, time.monotonic()
-        self.start_cpu_s = read_clock(self.clock)
+        self.clock, self.timeout_s = ProcessClock(pid), timeout_s
+        self.start = self.clock.read()
 
     def remaining_s(self) -> float:
         """Seconds that are left."""
-        cpu_s = read_clock(self.clock)
-        used_s = None if cpu_s is None or self.start_cpu_s is None else cpu_s - self.start_cpu_s
-        return max(0.0, self.timeout_s - charge_time(time.monotonic() - self.start_s, used_s))
+        return max(0.0, self.timeout_s - self.clock.charge_since(self.start))
 
 
 class TranslationCache:
