@@ -119,7 +119,9 @@ def test_time_limit_of_a_simulation_counts_cpu_time(verify_estimated):
 
 @pytest.mark.parametrize("endless", ["    import time; time.sleep(10**6)\n", "    while True: pass\n"])
 def test_simulation_that_hangs_ends(verify_estimated, endless):
-    assert verify_estimated("def kernel(a):\n" + endless, timeout_s=1.0).failure.reason == "timeout"
+    failure = verify_estimated("def kernel(a):\n" + endless, timeout_s=1.0).failure
+    assert failure.reason == "timeout"
+    assert "(timeout_s): 1 s whole runs; the time ended in whole runs. Fix a loop" in failure.detail
 
 
 def test_reasons_of_rules_have_descriptions():

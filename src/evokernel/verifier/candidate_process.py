@@ -36,6 +36,8 @@ START_TIMEOUT_S, EXIT_TIMEOUT_S, DISK_POLL_S = 60.0, 5.0, 0.05
 MAX_REPLY_BYTES, MAX_LOCATE_BYTES = 16 << 10, 1 << 20
 RUNTIME_THREADS = 8
 MIN_WAIT_S = 0.05
+SIMULATED_STEPS = {"run": "whole runs", "locate_parts": "finding what parts at the timed size write", "run_parts": "running these parts"}
+"""Commands by the words with which a timeout says where the time went."""
 """The least time until the time limit is looked at again."""
 INHERITED_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", DEVICE_VARIABLE)
 QUERY_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
@@ -72,6 +74,8 @@ class CandidateProcess:
         """`memory_bytes` 0 leaves the address space unlimited; `variables` are added to the environment."""
         self.arena, self.workdir, self.remaining_s = arena, workdir, job.timeout_s
         self.timeout_s, self.disk_bytes, self.is_disk_polled = job.timeout_s, 2 * file_bytes, False
+        self.used_s: dict[str, float] = {}
+        """How much of the time limit each command has used."""
         self.do_parts_wait = False
         """Whether the process said that parts of the kernel wait for each other."""
         self.reply_fd, write_end = os.pipe()
@@ -234,10 +238,11 @@ class CandidateProcess:
         try:
             line = self.read_reply(start)
         except TimeoutError as error:
+            self.charge(name, start)
             self.stop()
-            raise CandidateError("timeout", self.describe_timeout()) from error
+            raise CandidateError("timeout", self.describe_timeout(name)) from error
         end = self.clock.read()
-        self.remaining_s -= self.charge_time(start)
+        self.charge(name, start)
         if line is None:
             self.raise_for_exit()
         assert line is not None
@@ -245,12 +250,19 @@ class CandidateProcess:
         cpu_s = end.cpu_s - start.cpu_s if start.cpu_s is not None and end.cpu_s is not None else None
         return CommandTiming(end.wall_s - start.wall_s, cpu_s, (self_reported_s[0], self_reported_s[1]), reply)
 
-    def describe_timeout(self) -> str:
+    def charge(self, name: str, start: ClockReading) -> None:
+        """Take what a command has used from the time limit."""
+        seconds = self.charge_time(start)
+        self.used_s[name] = self.used_s.get(name, 0.0) + seconds
+        self.remaining_s -= seconds
+
+    def describe_timeout(self, command: str) -> str:
         """Say that the time is used up. The limit holds for all calls of a candidate together, and in simulation for CPU time."""
         if self.is_simulated:
+            parts = ", ".join(f"{self.used_s[name]:.0f} s {words}" for name, words in SIMULATED_STEPS.items() if name in self.used_s)
             return (
-                f"the simulations of the kernel took more than {self.timeout_s:g} s of CPU time together (timeout_s): "
-                "fix a loop that does not end, or use fewer and larger calls"
+                f"the simulations of the kernel took more than {self.timeout_s:g} s of CPU time together (timeout_s): {parts}; "
+                f"the time ended in {SIMULATED_STEPS.get(command, command)}. Fix a loop that does not end, or use fewer and larger calls"
             )
         return f"the kernel did not finish within {self.timeout_s:g} s: reduce the work per call, or fix a loop that does not end"
 

@@ -49,6 +49,7 @@ class BoundKernel:
         arena.write_inputs(self.slot, inputs)
         arena.poison_outputs(self.slot)
         process.remaining_s = process.timeout_s
+        process.used_s.clear()
         offset = process.stderr_size()
         with trial.translate_errors():
             process.run(self.slot)
