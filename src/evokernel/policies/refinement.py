@@ -22,6 +22,7 @@ from evokernel.policies.retrieval import (
     as_reference,
     explains_examples,
     find_cited_cards,
+    has_plain_types,
     is_known,
     is_on_contraction,
     is_relevant,
@@ -84,8 +85,8 @@ def select_reference_cards(
 ) -> list[MemoryItem]:
     """Select what the shown cards need, then cards on contractions that the start point lacks; nothing that it already uses.
 
-    A worked example needs the examples that it cites and the cards of its family that explain its APIs. If a card on a contraction is shown,
-    that way is not mixed with others.
+    A worked example needs the complete example that it cites, else the cards of its family that explain its APIs. A shown card on a
+    contraction is not mixed with other ways.
     """
     shown_ids = {entry.item.id for entry in shown}
     unused = [card for card in cards if card.task is None and card.id not in shown_ids and not is_known(card, start.candidate.code)]
@@ -93,6 +94,8 @@ def select_reference_cards(
     cited = find_cited_cards(examples, unused)
     example_families = {family for card in [*examples, *cited] for family in (card.family, *card.families)} - {""}
     explaining = [card for card in unused if card.family in example_families and explains_examples(card, [*examples, *cited])]
+    if cited and has_plain_types(state.task):
+        explaining = []
     families = [family for family in needed_families(state.task) if family in CONTRACTIONS and not uses_family(start, family, cards)]
     on_parts = [] if any(map(is_on_contraction, examples)) else select_part_cards(families, unused, count, max_chars)
     others = {card.id: card for card in [*explaining, *on_parts] if card not in cited}

@@ -23,14 +23,17 @@ MAX_FAILURE_LINES = 20
 ITEMS_PER_TURN = 2
 """Items of one task (one success and one failure) that a diverse pool takes before the next task's; more if there are few tasks."""
 MAX_CARDS = 1024
-CARDS_PER_TURN = 3
-"""Cards that a contraction takes before the next part of the operator takes one: using the matrix unit needs several cards at once."""
+PRODUCT_CAUSE = "product_on_vector"
+"""The cause of latency that the most important cards on a contraction remove."""
 CONTRACTION_CARDS, OTHER_CARDS = 10, 3
 """Most cards on one contraction, and on any other part."""
-CARD_CHARS = 4_500
+CARD_CHARS = 5_000
 """Characters of the cards in a context, without static cards and without worked examples and what these cite."""
 WORKED_EXAMPLE_CHARS = 2_400
 """A longer card is a worked example of a hard construct; a draft shows one at most."""
+
+NARROW_TYPES = frozenset({"float16", "bfloat16", "int8", "uint8"})
+"""Types of tensors for which an example on floats has to be changed, so that a context explains its APIs too."""
 
 ValueFunction = Callable[[Sequence[str]], Mapping[str, float]]
 """Q of each item by id. An item that is missing from the result has no value."""
@@ -247,29 +250,49 @@ def is_relevant(card: MemoryItem, families: Collection[str]) -> bool:
 
 
 def select_part_cards(
-    families: Sequence[str], cards: Sequence[MemoryItem], count: int, max_chars: int, examples: Sequence[MemoryItem] = ()
+    families: Sequence[str],
+    cards: Sequence[MemoryItem],
+    count: int,
+    max_chars: int,
+    examples: Sequence[MemoryItem] = (),
+    is_complete: bool = False,
 ) -> list[MemoryItem]:
-    """Select cards for every part of an operator; the parts take turns, and a contraction takes several cards at a time.
+    """Select cards for every part of an operator, which take turns.
 
-    Cards that explain what the shown examples use come first, then those for large work only if such an example is shown, then those on the
-    part itself, then those that name it as a further family. With a worked example, which is left to `find_worked_example`, no card shows
-    another way to multiply, and each other part has one card at most.
+    Cards that explain what the shown examples use come first, then those for large work only if such an example is shown, then those that
+    bring products to the matrix unit, then those on the part itself, then those that name it as a further family. With a worked example,
+    which is left to `find_worked_example`, no API card is on another way to multiply, and each other part has one card at most. An example
+    that `is_complete` needs no card on its APIs.
     """
     turns: list[tuple[int, int, MemoryItem]] = []
     prefers_large = any(card.min_flops for card in examples)
     if any(card.family in CONTRACTIONS for card in examples):
-        cards = [card for card in cards if explains_examples(card, examples) or card.min_flops or not is_on_contraction(card)]
+        explaining = () if is_complete else examples
+        cards = [card for card in cards if explains_examples(card, explaining) or card.kind == "practice" or not is_on_contraction(card)]
         families = [family for family in families if family in CONTRACTIONS or family not in examples[0].families]
     for place, family in enumerate(families):
-        per_turn, limit = (CARDS_PER_TURN, CONTRACTION_CARDS) if family in CONTRACTIONS else (1, 1 if examples else OTHER_CARDS)
+        limit = CONTRACTION_CARDS if family in CONTRACTIONS else 1 if examples else OTHER_CARDS
         matches = [card for card in cards if family in (card.family, *card.families) and not is_worked_example(card)]
-        matches.sort(key=lambda card: (not explains_examples(card, examples), prefers_large and not card.min_flops, card.family != family))
-        turns += [(number // per_turn, place, card) for number, card in enumerate(matches[:limit])]
+        matches.sort(
+            key=lambda card: (
+                not explains_examples(card, examples),
+                prefers_large and not card.min_flops,
+                PRODUCT_CAUSE not in card.causes and family in CONTRACTIONS,
+                card.family != family,
+            )
+        )
+        turns += [(number, place, card) for number, card in enumerate(matches[:limit])]
     picks: dict[str, MemoryItem] = {}
     for _, _, card in sorted(turns, key=lambda turn: turn[:2]):
         if len(picks) < count and sum(len(pick.text) for pick in picks.values()) + len(card.text) <= max_chars:
             picks.setdefault(card.id, card)
     return list(picks.values())
+
+
+def has_plain_types(task: Task) -> bool:
+    """Return whether all tensors have the types of the worked examples, which multiply floats."""
+    tensors = (*task.signature.inputs, *task.signature.params)
+    return not any(tensor.dtype in NARROW_TYPES for tensor in tensors)
 
 
 def is_on_contraction(card: MemoryItem) -> bool:
@@ -328,7 +351,7 @@ def select_draft_cards(
     optional = [card for card in cards if not card.always_include and card.task is None]
     families = needed_families(state.task)
     examples = find_worked_example(families, optional) if part_count else []
-    on_parts = select_part_cards(families, optional, part_count, max_chars, examples)
+    on_parts = select_part_cards(families, optional, part_count, max_chars, examples, len(examples) > 1 and has_plain_types(state.task))
     part_cards = [*on_parts, *examples]
     code = "\n".join([*(item.code for item in retrieved), state.last_attempt.candidate.code if state.last_attempt else ""])
     part_ids = {card.id for card in part_cards}
