@@ -14,7 +14,7 @@ from evokernel.core.memory_ids import is_nothing_id, make_trace_id
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, Propensity, Stage
 from evokernel.core.state import State
-from evokernel.policies import refinement, retrieval
+from evokernel.policies import reference_cards, refinement, retrieval
 from evokernel.policies.choice_probability import multiply_probabilities, set_probability
 from evokernel.policies.item_features import Features, ItemDescriber, describe_state
 from evokernel.policies.value_model import Draws, ValueModel, load_observations, record_observation
@@ -125,7 +125,7 @@ class ContextualPolicy:
         pool_factor: float = 4.0,
         api_cards: int = 3,
         part_cards: int = 12,
-        card_chars: int = retrieval.CARD_CHARS,
+        card_chars: int = reference_cards.CARD_CHARS,
         record_visits: float = 8.0,
         prior_visits: float = 20.0,
         exploration_scale: float = 0.5,

@@ -16,23 +16,22 @@ from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, Stage
 from evokernel.core.state import State
 from evokernel.policies.excerpts import contains_identifier, list_new_names, make_diff, make_excerpt
-from evokernel.policies.retrieval import (
+from evokernel.policies.reference_cards import (
     CARD_CHARS,
-    Selector,
     as_reference,
     explains_examples,
     find_cited_cards,
-    has_plain_types,
+    is_complete,
     is_known,
     is_on_contraction,
     is_relevant,
     is_worked_example,
     needed_families,
-    retrieve_nearest,
     search_cards,
     select_part_cards,
     take_fitting,
 )
+from evokernel.policies.retrieval import Selector, retrieve_nearest
 
 MAX_CHILDREN = 3
 MIN_EXAMPLE_SPEEDUP = 0.5
@@ -94,7 +93,7 @@ def select_reference_cards(
     cited = find_cited_cards(examples, unused)
     example_families = {family for card in [*examples, *cited] for family in (card.family, *card.families)} - {""}
     explaining = [card for card in unused if card.family in example_families and explains_examples(card, [*examples, *cited])]
-    if cited and has_plain_types(state.task):
+    if is_complete([*filter(is_worked_example, examples), *cited], state.task):
         explaining = []
     families = [family for family in needed_families(state.task) if family in CONTRACTIONS and not uses_family(start, family, cards)]
     on_parts = [] if any(map(is_on_contraction, examples)) else select_part_cards(families, unused, count, max_chars)

@@ -7,7 +7,7 @@ from random import Random
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context
 from evokernel.core.state import State
-from evokernel.policies import refinement, retrieval
+from evokernel.policies import reference_cards, refinement, retrieval
 
 POOL_FACTOR = 4
 """Size of the candidate pool in multiples of `top_n` if `diversity_penalty` is above 0."""
@@ -21,7 +21,7 @@ class SimilarityPolicy:
         top_n: int = 4,
         api_cards: int = 3,
         part_cards: int = 12,
-        card_chars: int = retrieval.CARD_CHARS,
+        card_chars: int = reference_cards.CARD_CHARS,
         diversity_penalty: float = 0.0,
     ) -> None:
         if min(top_n, api_cards, part_cards, card_chars, diversity_penalty) < 0:

@@ -12,7 +12,7 @@ from evokernel.core.opportunities import addressed_cause
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, Stage
 from evokernel.core.state import State
-from evokernel.policies import refinement, retrieval
+from evokernel.policies import reference_cards, refinement, retrieval
 
 Schedule = float | list[list[float]]
 EXPLORATION_RULES = ("epsilon", "optimistic", "thompson")
@@ -80,7 +80,7 @@ class ValuePolicy:
         pool_factor: Schedule = 4,
         api_cards: int = 3,
         part_cards: int = 12,
-        card_chars: int = retrieval.CARD_CHARS,
+        card_chars: int = reference_cards.CARD_CHARS,
         epsilon: float = 0.05,
         epsilon_end: float = 0.02,
         alpha: float = 0.3,
