@@ -267,7 +267,7 @@ def test_wrong_arguments_are_refused(here, call):
         ("arms.nothing.policy=pask", "arm 'nothing': unknown policy 'pask' (did you mean 'passk'?)"),
         (
             "arms.similarity.policy.top_n=-1",
-            "arm 'similarity': policy 'similarity': top_n, api_cards, part_cards and diversity_penalty cannot be negative",
+            "arm 'similarity': policy 'similarity': top_n, api_cards, part_cards, card_chars and diversity_penalty cannot be negative",
         ),
         (
             "arms.value.generator.temprature=1",

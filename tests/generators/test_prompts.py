@@ -20,6 +20,7 @@ from prompt_cases import (
 
 from evokernel.core.records import Candidate, Context, ContextItem, GateResult, Stage, Usage
 from evokernel.core.state import State
+from evokernel.generators.prompt_topics import TOPICS, list_topics
 from evokernel.generators.prompting import (
     PROMPTS_FOLDER,
     PromptBuilder,
@@ -30,6 +31,7 @@ from evokernel.generators.prompting import (
     fit_items,
 )
 from evokernel.llm.render import render_prompt
+from evokernel.memory.seed_cards import load_seed_cards
 
 
 @pytest.fixture
@@ -200,3 +202,26 @@ def test_candidates_are_parsed_from_replies(prompts):
 def test_lessons_are_plain_text_and_bounded():
     assert clean_text("<think>hm</think>\nUse one pass. ") == "Use one pass."
     assert len(clean_text("word " * 1000)) <= 1201
+
+
+def test_kernel_without_shown_lines_is_left_out_and_earns_nothing(prompts):
+    hidden = ContextItem(role="trace", item=TRACE, q=0.7, excerpt="")
+    prompt = prompts.build_prompt(DRAFTING, Context(stage=Stage.DRAFT, items=(hidden, *ITEMS[2:])))
+    assert TRACE.title not in prompt.text
+    assert prompt.omitted_ids == (TRACE.id,)
+    assert "did not fit" not in prompt.text
+
+
+@pytest.mark.parametrize(("context_tokens", "is_complete"), [(24_000, False), (1_700, True)])
+def test_rules_are_complete_if_a_card_that_shows_the_layout_does_not_fit(context_tokens, is_complete):
+    card = next(card for card in load_seed_cards("ascendc") if card.always_include and "// file: tiling.h" in card.text)
+    context = Context(stage=Stage.DRAFT, items=(ContextItem(role="api", item=card),))
+    prompt = PromptBuilder("ascendc", context_tokens=context_tokens).build_prompt(State(task=TASK), context)
+    assert (bool(prompt.omitted_ids), "each after a line with exactly" in prompt.text) == (is_complete, is_complete)
+
+
+def test_topics_are_those_of_all_parts_and_all_of_an_unknown_kind():
+    assert list_topics(TASK) == {"functions"}
+    assert list_topics(TASK.model_copy(update={"family": "fuse", "families": ("matmul", "softmax")})) == {"products", "softmax"}
+    assert list_topics(TASK.model_copy(update={"source": "a @ b"})) == {"functions", "products"}
+    assert list_topics(TASK.model_copy(update={"family": "spectral", "families": ("spectral",)})) == TOPICS

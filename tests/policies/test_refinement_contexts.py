@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from evokernel.core.opportunities import addressed_cause, top_opportunities
 from evokernel.core.plugins import make_plugin
 from evokernel.core.protocols import ItemValue
-from evokernel.core.records import Attempt, ContextRef, MemoryItem, Opportunity, Profile, Stage, Work
+from evokernel.core.records import Attempt, ContextRef, MemoryItem, Opportunity, Profile, Signature, Stage, Tensor, Work
 from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
@@ -87,6 +87,36 @@ def test_each_large_opportunity_gets_its_card(bank):
     }  # the launch is worth too little, a card on scans does not concern this operator
 
 
+def test_small_opportunity_has_no_place_beside_a_large_one(bank):
+    bank.add([card("tiles", "api", apis=("TileLoop",)), card("overlap", causes=("no_overlap",))])
+    context = choose(bank, make_start(("vector_work", 60.0), ("no_overlap", 5.0), card="tiles"))
+    assert shown_ids(context, "bottleneck") == ["cpp/tiles"]
+    context = choose(bank, make_start(("vector_work", 60.0), ("no_overlap", 7.0), n=1, card="tiles"))
+    assert shown_ids(context, "bottleneck") == ["cpp/tiles", "cpp/overlap"]
+
+
+def test_refinement_shows_one_kernel_and_none_for_what_a_worked_example_shows(bank):
+    bank.add([card("tiles", "api", apis=("TileLoop",)), card("flags", "api", apis=("Flag",), causes=("no_overlap",))])
+    bank.add([kernel("tiled"), kernel("flagged", code=TILED_CODE.replace("TileLoop", "Flag"))])
+    start = make_start(("vector_work", 60.0), ("no_overlap", 50.0), card="tiles")
+    assert shown_ids(choose(bank, start), "trace") == ["old:t/tiled/0"]
+    bank.add([card("tiles-by-hand", "api", apis=("TileLoop",), text="`TileLoop` " * 300)])
+    assert shown_ids(choose(bank, make_start(("vector_work", 60.0), n=1, card="tiles-by-hand")), "trace") == []
+
+
+def test_cards_of_a_context_have_a_bound_in_characters(bank):
+    bank.add([card(f"card-{n}", family="activation", text="x" * 400) for n in range(3)])
+    for chars, count in ((4500, 3), (1000, 2), (0, 0)):
+        assert len(shown_ids(ValuePolicy(card_chars=chars).choose(make_state(), bank), "api")) == count
+
+
+def test_draft_shows_lines_of_one_related_kernel(bank):
+    bank.add([card("tiles", "api", apis=("TileLoop",)), kernel("related", family="activation"), kernel("unrelated", family="scan")])
+    context = ValuePolicy().choose(make_state(), bank)
+    lines = {entry.item.id: bool(entry.shown_code) for entry in context.items if entry.item.code}
+    assert lines == {"old:t/related/0": True, "old:t/unrelated/0": False}
+
+
 def test_opportunities_are_few_and_of_different_causes():
     start = make_start(("vector_work", 60.0), ("vector_work", 30.0), ("launch", 20.0), ("spills", 9.0), ("few_cores", 8.0))
     assert [one.cause for one in top_opportunities(start)] == ["vector_work", "launch", "spills"]
@@ -128,7 +158,7 @@ def test_refinement_of_a_contraction_shows_cards_that_its_start_point_does_not_u
     context = ValuePolicy().choose(State(task=task, attempts=(start,), round=1), bank)
     assert shown_ids(context, "api") == ["cpp/matmul"]
     draft = ValuePolicy().choose(State(task=task), bank)
-    assert shown_ids(draft, "api") == ["cpp/matmul", "cpp/sync", "cpp/softmax"]
+    assert shown_ids(draft, "api") == ["cpp/matmul", "cpp/softmax", "cpp/sync"], "the parts take turns"
 
 
 def test_worked_example_brings_what_it_cites_and_the_cards_on_its_apis(bank):
@@ -138,10 +168,14 @@ def test_worked_example_brings_what_it_cites_and_the_cards_on_its_apis(bank):
     bank.add([card(name.lower(), "api", family="matmul", apis=(name,)) for name in ("Object", "Mmad")])
     task = make_task("relu").model_copy(update={"family": "matmul", "families": ("matmul", "softmax")})
     draft = ValuePolicy().choose(State(task=task), bank)
-    assert shown_ids(draft, "api") == ["cpp/mmad", "cpp/object", "cpp/fused", "cpp/by-hand"]
+    assert shown_ids(draft, "api") == ["cpp/fused", "cpp/by-hand"], "the object is another way to multiply"
+    halves = task.model_copy(update={"signature": Signature(inputs=(Tensor(name="x", dtype="float16", shape=(8,)),), outputs=())})
+    assert shown_ids(ValuePolicy().choose(State(task=halves), bank), "api") == ["cpp/mmad", "cpp/fused", "cpp/by-hand"]
     start = make_start(("product_on_vector", 50.0), card="fused", code="Object();")
     context = ValuePolicy().choose(State(task=task, attempts=(start,), round=1), bank)
-    assert (shown_ids(context, "bottleneck"), shown_ids(context, "api")) == (["cpp/fused"], ["cpp/by-hand", "cpp/mmad"])
+    assert (shown_ids(context, "bottleneck"), shown_ids(context, "api")) == (["cpp/fused"], ["cpp/by-hand"])
+    context = ValuePolicy().choose(State(task=halves, attempts=(start,), round=1), bank)
+    assert shown_ids(context, "api") == ["cpp/by-hand", "cpp/mmad"]
     softmax = task.model_copy(update={"family": "softmax", "families": ("softmax",)})
     assert "cpp/fused" not in shown_ids(ValuePolicy(api_cards=0).choose(State(task=softmax), bank), "api")
 
@@ -247,6 +281,17 @@ def test_excerpt_shows_the_lines_around_names_with_their_numbers():
     assert make_excerpt(TILED_CODE, ["Tile"]) == "", "part of a word is not the name"
 
 
+def test_excerpt_is_the_largest_complete_block_that_fits():
+    body = "\n".join(f"        int local_{n};" for n in range(20))
+    loops = [f"    for (int i = 0; i < {n}; ++i) {{\n{body}\n        {name}(i);\n    }}" for n, name in enumerate(("Load", "TileLoop"))]
+    code = "\n".join([FILLER, "void Process() {", *loops, "}", "void Other() {", "    TileLoop(0);", "}", FILLER])
+    whole = make_excerpt(code, ["TileLoop", "Load"]).splitlines()
+    assert (whole[0], whole[1], whole[-1]) == ("... lines 101 to 148 of 251:", "void Process() {", "}")
+    block = make_excerpt(code, ["TileLoop", "local_3"], max_lines=30).splitlines()
+    assert (block[1], block[-1]) == ("    for (int i = 0; i < 1; ++i) {", "    }")
+    assert len(make_excerpt(code, ["TileLoop", "Load"], max_chars=700)) < 800
+
+
 def test_excerpt_of_a_failure_shows_the_lines_that_the_verifier_names():
     assert "TileLoop(8);" in make_failure_excerpt(TILED_CODE, "kernel.cpp:101:3: error: no TileLoop")
     assert make_failure_excerpt(TILED_CODE, "3 of 64 elements differ") == ""
@@ -284,16 +329,18 @@ def test_context_of_an_older_journal_is_still_read():
     assert ref.role == "variant"
 
 
-def test_draft_shows_the_worked_example_that_fits_best_beside_the_short_cards(bank):
+def test_draft_shows_the_worked_example_that_fits_best_and_no_other_way_to_multiply(bank):
     long_text = "x" * 3000
     bank.add([card("matmul", "api", family="matmul"), card("by-hand", family="matmul", text=long_text)])
+    bank.add([card(f"activation-{n}", family="activation") for n in range(3)])
     bank.add([card("epilogue", family="matmul", families=("softmax",), text=long_text), card("scan", family="scan", text=long_text)])
-    task = make_task("relu").model_copy(update={"family": "fuse", "families": ("matmul", "softmax")})
-    assert shown_ids(ValuePolicy().choose(State(task=task), bank), "api") == ["cpp/matmul", "cpp/epilogue"]
+    task = make_task("relu").model_copy(update={"family": "fuse", "families": ("matmul", "softmax", "activation")})
+    shown = shown_ids(ValuePolicy().choose(State(task=task), bank), "api")
+    assert (len(shown), shown[1]) == (2, "cpp/epilogue"), "one card for the part that the example does not show"
     assert shown_ids(ValuePolicy(part_cards=0).choose(State(task=task), bank), "api") == ["cpp/matmul"]
 
 
-@pytest.mark.parametrize(("flops", "shown"), [(1e9, ["cpp/matmul", "cpp/by-hand"]), (1e11, ["cpp/halves", "cpp/matmul", "cpp/library"])])
+@pytest.mark.parametrize(("flops", "shown"), [(1e9, ["cpp/by-hand"]), (1e11, ["cpp/halves", "cpp/library"])])
 def test_draft_shows_the_cards_for_the_size_of_the_work(bank, flops, shown):
     long_text = "x" * 3000
     bank.add([card("matmul", "api", family="matmul"), card("halves", family="matmul", min_flops=2e10)])

@@ -185,7 +185,7 @@ def test_refinement_context_has_every_role(bank):
     assert shown_ids(context, "child") == [second.memory_id]
     assert shown_ids(context, "practice") == ["cpp/tip"]
     assert shown_ids(context, "bottleneck") == ["cpp/memory"]
-    assert shown_ids(context, "trace") == ["r:t/gelu/1", "r:t/gelu/0"]
+    assert shown_ids(context, "trace") == ["r:t/gelu/1"]
     assert len(shown_ids(context)) == len(set(shown_ids(context)))
     assert context.items[0].q == pytest.approx(0.3)
 

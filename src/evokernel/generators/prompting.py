@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from evokernel.core.backend import Backend
 from evokernel.core.code_text import strip_comments
-from evokernel.core.op_taxonomy import list_needed_kinds
 from evokernel.core.plugins import make_plugin, plugin_folder
 from evokernel.core.records import Candidate, Context, ContextItem, Outcome, Stage, Task, Usage
 from evokernel.core.state import State, visible_state
 from evokernel.generators import prompt_text, prompt_variants
+from evokernel.generators.prompt_topics import list_topics
 from evokernel.llm.render import render_prompt
 from evokernel.llm.replies import read_reply, strip_thoughts
 
@@ -31,8 +31,6 @@ HEADING_TOKENS = 130
 BRIEF_HEADING_TOKENS = 60
 EXAMPLE_SHARE = 0.65
 """Share of a reply's tokens (estimated) that an example kernel may take, since a small model copies it into its reply."""
-KINDS_WITHOUT_PRODUCTS = frozenset({"activation", "elementwise", "fuse", "loss", "normalisation", "optimiser", "pooling", "softmax"})
-"""Kinds of computation whose prompts leave out what is true of the matrix unit only."""
 BASE_SHARE = 0.6
 """Share of a prompt's tokens that everything except memory may take before the history is shortened."""
 
@@ -90,17 +88,22 @@ class PromptBuilder:
         """The prompt for the next attempt, from draft.md or, with a start point, refine.md; and the items that did not fit."""
         visible = visible_state(state, context)
         name = "brief.md" if self.is_brief else "refine.md" if context.stage is Stage.REFINE and context.start_point else "draft.md"
-        variables, base_text = self.build_base(PROMPTS_FOLDER / name, visible, context)
-        free_tokens = self.context_tokens - estimate_tokens(base_text) - (BRIEF_HEADING_TOKENS if self.is_brief else HEADING_TOKENS)
-        candidates = items_to_show(context)
-        items = self.select_items(candidates, free_tokens)
+        candidates = items_to_show(context) if self.is_brief else tuple(filter(has_content, items_to_show(context)))
+        cards = [] if self.is_brief else [entry for entry in candidates if entry.item.task is None and not entry.item.code]
+        heading_tokens = BRIEF_HEADING_TOKENS if self.is_brief else HEADING_TOKENS
+        for shown_cards in (cards, []):  # the rules are complete if some of the cards do not fit
+            variables, base_text = self.build_base(PROMPTS_FOLDER / name, visible, context, shown_cards)
+            free_tokens = self.context_tokens - estimate_tokens(base_text) - heading_tokens
+            items = self.select_items(candidates, free_tokens)
+            if all(entry in items for entry in shown_cards):
+                break
         code_tokens = free_tokens - sum(estimate_item_tokens(entry, self.is_brief) for entry in items)
         failed_code = self.select_failed_code(visible, context, items, code_tokens)
         in_order = prompt_text.order_items(items)
         omitted = len(candidates) - len(items)
         text = render_prompt(PROMPTS_FOLDER / name, **variables, items=in_order, omitted_items=omitted, failed_code=failed_code)
         item_ids = {entry.item.id for entry in items}
-        omitted_ids = tuple(entry.item.id for entry in candidates if entry.item.id not in item_ids)
+        omitted_ids = tuple(entry.item.id for entry in items_to_show(context) if entry.item.id not in item_ids)
         return Prompt(text, omitted_ids, self.shown_variants(visible, context))
 
     def list_variants(self) -> dict[str, tuple[str, ...]]:
@@ -113,9 +116,13 @@ class PromptBuilder:
         is_shown = {"history": bool(state.attempts), "opportunities": bool(profile and profile.opportunities), "rules": True}
         return prompt_variants.shown_variants(context.prompt_variants, [name for name, shown in is_shown.items() if shown])
 
-    def build_base(self, file: Path, state: State, context: Context) -> tuple[dict[str, object], str]:
-        """The variables of a prompt without memory, and its text; the history is shortened until memory has its share of the tokens."""
-        task_variables = self.task_variables(state.task, context.prompt_variants)
+    def build_base(self, file: Path, state: State, context: Context, cards: Sequence[ContextItem]) -> tuple[dict[str, object], str]:
+        """The variables of a prompt without memory, and its text; the history is shortened until memory has its share of the tokens.
+
+        The rules leave out what these cards show.
+        """
+        start_code = context.start_point.candidate.code if context.start_point and context.stage is Stage.REFINE else ""
+        task_variables = self.task_variables(state.task, context.prompt_variants, start_code, [entry.item.text for entry in cards])
         for limits in prompt_text.HISTORY_LIMITS[-1:] if self.is_brief else prompt_text.HISTORY_LIMITS:
             variables = task_variables | self.history_variables(state, context, limits)
             text = render_prompt(file, **variables, items=(), omitted_items=0, failed_code="")
@@ -147,13 +154,20 @@ class PromptBuilder:
         reply = read_reply(text, self.file, entry_symbol(self.plugin.entry_point(task)), self.plugin.part_names)
         return Candidate(backend=self.backend, files=reply.files, notes=reply.note, usage=usage)
 
-    def task_variables(self, task: Task, variants: Mapping[str, str] | None = None) -> dict[str, object]:
-        """Template variables about the task, for every prompt; `variants` of sections differ from the defaults."""
+    def task_variables(
+        self, task: Task, variants: Mapping[str, str] | None = None, start_code: str = "", card_texts: Sequence[str] = ()
+    ) -> dict[str, object]:
+        """Template variables about the task, for every prompt; `variants` of sections differ from the defaults.
+
+        A backend's rules may leave out what the kernel to refine or the cards in the prompt already show.
+        """
         chosen = variants or {}
         has_few_rules = chosen.get(prompt_variants.RULES_SECTION) == prompt_variants.BRIEF_RULES
         rules = self.brief_rules if has_few_rules else self.rules
         entry_point = self.plugin.entry_point(task)
-        about_task = {"task": task, "entry_point": entry_point, "has_products": may_have_products(task)}
+        topics = list_topics(task)
+        about_task = {"task": task, "entry_point": entry_point, "topics": topics, "has_products": "products" in topics}
+        about_task |= {"start_code": start_code, "shown_code": "\n".join([start_code, *card_texts])}
         language = LANGUAGES.get(Path(self.file).suffix, Path(self.file).suffix.lstrip("."))
         return {
             "task": task,
@@ -210,11 +224,6 @@ def build_first_prompt(task: Task, backend: str) -> str:
     return shared_builder(backend).build_text(State(task=task), Context(stage=Stage.DRAFT))
 
 
-def may_have_products(task: Task) -> bool:
-    """Whether rules and costs of the matrix unit may help: not for operators of which every part is known to have no use for it."""
-    return "@" in task.source or not KINDS_WITHOUT_PRODUCTS.issuperset(list_needed_kinds(task.family, task.families))
-
-
 def entry_symbol(entry_point: str) -> str:
     """The name that an entry point declares, by which the right code block of a reply is recognised."""
     match = re.search(r"(\w+)\s*\(", strip_comments(entry_point))
@@ -228,6 +237,11 @@ def items_to_show(context: Context) -> tuple[ContextItem, ...]:
     if start is None:
         return items
     return tuple(s for s in items if s.item.id != start.memory_id and not (s.role == "start" and s.item.code == start.candidate.code))
+
+
+def has_content(entry: ContextItem) -> bool:
+    """Whether a prompt has more to show of an item than its title: not for a correct kernel of which the context shows no lines."""
+    return not (entry.item.code and entry.item.feasible and not entry.shown_code.strip())
 
 
 def fit_items(items: Sequence[ContextItem], free_tokens: int) -> FittedItems:

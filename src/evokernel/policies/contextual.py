@@ -14,7 +14,7 @@ from evokernel.core.memory_ids import is_nothing_id, make_trace_id
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, Propensity, Stage
 from evokernel.core.state import State
-from evokernel.policies import refinement, retrieval
+from evokernel.policies import reference_cards, refinement, retrieval
 from evokernel.policies.choice_probability import multiply_probabilities, set_probability
 from evokernel.policies.item_features import Features, ItemDescriber, describe_state
 from evokernel.policies.value_model import Draws, ValueModel, load_observations, record_observation
@@ -110,8 +110,8 @@ class ContextualPolicy:
     model is uncertain, and close to it later. The refined kernel is the fastest one.
 
     Retrieval
-        `top_n`: most items in a context. `pool_factor`: size of the candidate pool in multiples of `top_n`. `part_cards`, `api_cards`:
-        reference cards, as in the policy `value`.
+        `top_n`: most items in a context. `pool_factor`: size of the candidate pool in multiples of `top_n`. `part_cards`, `api_cards`,
+        `card_chars`: reference cards, as in the policy `value`.
     Model
         `record_visits`: an item's own record counts half after this number of showings. `prior_visits`: as in the policy `value`, for
         the mean rewards that are stored with the items and serve as a feature. `exploration_scale`: width of the draws in standard
@@ -125,18 +125,20 @@ class ContextualPolicy:
         pool_factor: float = 4.0,
         api_cards: int = 3,
         part_cards: int = 12,
+        card_chars: int = reference_cards.CARD_CHARS,
         record_visits: float = 8.0,
         prior_visits: float = 20.0,
         exploration_scale: float = 0.5,
         propensity_draws: int = 128,
         seed: int = 0,
     ) -> None:
-        if min(top_n, api_cards, part_cards, prior_visits, exploration_scale, propensity_draws) < 0:
-            raise ValueError("top_n, api_cards, part_cards, prior_visits, exploration_scale and propensity_draws cannot be negative")
+        if min(top_n, api_cards, part_cards, card_chars, prior_visits, exploration_scale, propensity_draws) < 0:
+            names = "top_n, api_cards, part_cards, card_chars, prior_visits, exploration_scale and propensity_draws"
+            raise ValueError(f"{names} cannot be negative")
         if pool_factor < 1 or record_visits <= 0:
             raise ValueError(f"pool_factor = {pool_factor} must be at least 1, and record_visits = {record_visits} above 0")
         self.top_n, self.pool_size = top_n, max(top_n, round(top_n * pool_factor))
-        self.api_cards, self.part_cards = api_cards, part_cards
+        self.api_cards, self.part_cards, self.card_chars = api_cards, part_cards, card_chars
         self.record_visits, self.prior_visits, self.exploration_scale = record_visits, prior_visits, exploration_scale
         self.propensity_draws, self.seed = propensity_draws, seed
 
@@ -148,8 +150,10 @@ class ContextualPolicy:
         """Build the context that refines a start point, or drafts without one."""
         selector = self.make_selector(state, memory, start)
         if start is None:
-            return retrieval.draft_context(state, memory, selector, self.top_n, self.pool_size, self.api_cards, self.part_cards)
-        return refinement.refine_context(state, memory, selector, start, self.top_n, self.pool_size, self.part_cards)
+            return retrieval.draft_context(
+                state, memory, selector, self.top_n, self.pool_size, self.api_cards, self.part_cards, self.card_chars
+            )
+        return refinement.refine_context(state, memory, selector, start, self.top_n, self.pool_size, self.part_cards, self.card_chars)
 
     def make_selector(self, state: State, memory: MemoryStore, start: Attempt | None) -> SetSelector:
         """Return what picks a set of items with a draw from the model of this stage."""

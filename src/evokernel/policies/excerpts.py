@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import unified_diff
 
-MAX_EXCERPT_LINES = 60
+MAX_EXCERPT_LINES, MAX_EXCERPT_CHARS = 60, 2_000
 LINES_BEFORE, LINES_AFTER = 4, 8
 """Lines that an excerpt shows around each line that matters."""
 MAX_COMPARED_LINES = 2000
@@ -34,13 +34,49 @@ def list_new_names(code: str, start_code: str) -> list[str]:
     return [name for name in dict.fromkeys(CALLED_NAME.findall(code)) if name not in start_names]
 
 
-def make_excerpt(code: str, names: Iterable[str], max_lines: int = MAX_EXCERPT_LINES) -> str:
-    """Return the lines of a kernel around these names, those with most of the names first; a short kernel is returned complete."""
+def make_excerpt(code: str, names: Iterable[str], max_lines: int = MAX_EXCERPT_LINES, max_chars: int = MAX_EXCERPT_CHARS) -> str:
+    """Return the function or block of a kernel that uses most of these names, complete; a short kernel is returned complete."""
     lines, names = code.splitlines(), list(names)
-    if len(lines) <= max_lines:
+    if len(lines) <= max_lines and len(code) <= max_chars:
         return code
     hits = {number: found for number, line in enumerate(lines) if (found := {name for name in names if contains_identifier(name, line)})}
-    return show_around(lines, hits, max_lines)
+    blocks = {find_block(lines, number, max_lines, max_chars): None for number in hits}
+
+    def count_names(block: range) -> int:
+        """The number of different names in a block."""
+        return len(set().union(*(hits.get(number, set()) for number in block)))
+
+    best = max(blocks, key=lambda block: (count_names(block), -len(block)), default=range(0))
+    return "\n".join([describe_lines(best, len(lines)), *lines[best.start : best.stop]]) if best else ""
+
+
+def find_block(lines: Sequence[str], number: int, max_lines: int, max_chars: int) -> range:
+    """Return the largest block around a line that fits: a header and the lines indented below it; the lines around it if none fits."""
+    block = range(max(0, number - LINES_BEFORE), min(len(lines), number + LINES_AFTER + 1))
+    if sum(len(lines[n]) + 1 for n in block) > max_chars:
+        block = range(number, number + 1)
+    if indent_of(lines[number]) == 0:
+        return block
+    header, end = number, number + 1
+    while (indent := indent_of(lines[header])) > 0:
+        header = next((n for n in range(header - 1, -1, -1) if lines[n].strip() and indent_of(lines[n]) < indent), 0)
+        level = indent_of(lines[header])
+        end = next((n for n in range(end, len(lines)) if lines[n].strip() and indent_of(lines[n]) <= level), len(lines))
+        end += end < len(lines) and lines[end].lstrip().startswith(("}", ")", "]"))
+        if end - header > max_lines or sum(len(line) + 1 for line in lines[header:end]) > max_chars:
+            break
+        block = range(header, end)
+    return block
+
+
+def indent_of(line: str) -> int:
+    """Return the width of the white space before a line."""
+    return len(line) - len(line.lstrip())
+
+
+def describe_lines(block: range, count: int) -> str:
+    """Return the note above an excerpt: the numbers of its lines, counted from 1."""
+    return f"... lines {block.start + 1} to {block.stop} of {count}:"
 
 
 def make_failure_excerpt(code: str, message: str, max_lines: int = MAX_EXCERPT_LINES) -> str:
@@ -65,7 +101,7 @@ def show_around(lines: list[str], hits: dict[int, set[str]], max_lines: int) -> 
     for number in sorted(chosen):
         if number != previous + 1:
             last = next(n for n in range(number, len(lines) + 1) if n not in chosen) - 1
-            parts.append(f"... lines {number + 1} to {last + 1} of {len(lines)}:")
+            parts.append(describe_lines(range(number, last + 1), len(lines)))
         parts.append(lines[number])
         previous = number
     return "\n".join(parts)

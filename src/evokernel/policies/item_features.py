@@ -15,7 +15,8 @@ from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, MemoryItem, Stage
 from evokernel.core.state import State
 from evokernel.policies.excerpts import contains_identifier
-from evokernel.policies.retrieval import needed_families, outcome_label, search_cards
+from evokernel.policies.reference_cards import needed_families, search_cards
+from evokernel.policies.retrieval import outcome_label
 
 STATE_FEATURES = ("base", "attempts", "parts", "start_speed")
 """Features of the task alone: they explain how hard an attempt is, whatever its prompt shows."""

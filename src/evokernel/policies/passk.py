@@ -6,7 +6,7 @@ from evokernel.core.errors import UserError
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, Stage
 from evokernel.core.state import State
-from evokernel.policies import retrieval
+from evokernel.policies import reference_cards
 
 
 class PassKPolicy:
@@ -18,7 +18,7 @@ class PassKPolicy:
     def choose(self, state: State, memory: MemoryStore) -> Context:
         """Return a draft context; it is the same for every attempt."""
         state_without_attempts = State(task=state.task, round=state.round)
-        reference = retrieval.select_draft_cards(state_without_attempts, memory, (), 0) if self.static_cards else []
+        reference = reference_cards.select_draft_cards(state_without_attempts, memory, (), 0) if self.static_cards else []
         demonstrations = memory.get([self.demonstration]) if self.demonstration else []
         if self.demonstration and not demonstrations:
             raise UserError(

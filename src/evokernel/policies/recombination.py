@@ -8,7 +8,8 @@ from random import Random
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, MemoryItem, Stage
 from evokernel.core.state import State
-from evokernel.policies.retrieval import needed_families, retrieve_nearest
+from evokernel.policies.reference_cards import needed_families
+from evokernel.policies.retrieval import retrieve_nearest
 
 KERNEL_POOL = 16
 """Nearest correct kernels of other tasks among which one that shares a part is looked for."""

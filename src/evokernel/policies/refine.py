@@ -7,7 +7,7 @@ from random import Random
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, Stage
 from evokernel.core.state import State
-from evokernel.policies import refinement, retrieval
+from evokernel.policies import reference_cards, refinement, retrieval
 
 
 class RefinePolicy:
@@ -26,7 +26,7 @@ class RefinePolicy:
         """Build the context that refines a start point, or drafts without one."""
         if start is None:
             last = memory.get([state.last_attempt.memory_id]) if state.last_attempt else []
-            reference = retrieval.select_draft_cards(state, memory, last, self.api_cards) if self.api_cards else []
+            reference = reference_cards.select_draft_cards(state, memory, last, self.api_cards) if self.api_cards else []
             return Context(stage=Stage.DRAFT, items=(*reference, *(ContextItem(role="trace", item=item) for item in last)))
         selector = retrieval.Selector(q_values=lambda ids: {}, random=Random(0))
         return refinement.refine_context(state, memory, selector, start, top_n=0, pool_size=0)

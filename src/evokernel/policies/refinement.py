@@ -15,26 +15,33 @@ from evokernel.core.opportunities import top_opportunities
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, ContextItem, ItemRole, MemoryItem, Stage
 from evokernel.core.state import State
-from evokernel.policies.excerpts import contains_identifier, list_code_names, list_new_names, make_diff, make_excerpt
-from evokernel.policies.retrieval import (
-    Selector,
+from evokernel.policies.excerpts import contains_identifier, list_new_names, make_diff, make_excerpt
+from evokernel.policies.reference_cards import (
+    CARD_CHARS,
     as_reference,
     explains_examples,
     find_cited_cards,
+    is_complete,
+    is_known,
+    is_on_contraction,
     is_relevant,
+    is_worked_example,
     needed_families,
-    retrieve_nearest,
     search_cards,
     select_part_cards,
+    take_fitting,
 )
+from evokernel.policies.retrieval import Selector, retrieve_nearest
 
 MAX_CHILDREN = 3
 MIN_EXAMPLE_SPEEDUP = 0.5
 """A kernel below this speedup over its own baseline is slow, and no example for another."""
 KERNEL_POOL = 32
 """Nearest correct kernels among which a technique is looked for."""
-MAX_PART_CARDS, PART_CARD_CHARS = 8, 5_800
-"""Reference cards in a refinement, and their characters: on what the shown cards need and on contractions, other parts are in the start."""
+MAX_PART_CARDS = 8
+"""Reference cards in a refinement: on what the shown cards need and on contractions, other parts are in the start point."""
+MIN_PLACE_SHARE = 0.1
+"""An opportunity below this share of the largest gain has no place: a prompt names it in its table, but needs no help for it yet."""
 NOTHING_TITLES = {NO_CARD: "no card in this place", NO_KERNEL: "no kernel in this place"}
 
 
@@ -46,11 +53,18 @@ class Place(NamedTuple):
 
 
 def refine_context(
-    state: State, memory: MemoryStore, selector: Selector, start: Attempt, top_n: int, pool_size: int, part_cards: int = 0
+    state: State,
+    memory: MemoryStore,
+    selector: Selector,
+    start: Attempt,
+    top_n: int,
+    pool_size: int,
+    part_cards: int = 0,
+    card_chars: int = CARD_CHARS,
 ) -> Context:
     """Build a refinement context: the start point, earlier refinements of it, at most `top_n` items that help, and reference cards.
 
-    For each of the start point's largest opportunities there is a place for a card and one for an excerpt of a kernel; without
+    For each of the start point's largest opportunities there is a place for a card, and for one of them an excerpt of a kernel; without
     opportunities, the bottleneck takes their place.
     """
     context_items = selector.to_context_items("start", memory.get([start.memory_id]))
@@ -60,36 +74,41 @@ def refine_context(
         places = opportunity_places(state, start, cards, pool_size) or bottleneck_places(state, start, cards, pool_size)
         kernels = find_examples(state, memory, start)
         context_items += fill_places(context_items, places, kernels, selector, start, top_n, pool_size)
-        context_items += as_reference(select_reference_cards(state, start, context_items, cards, min(part_cards, MAX_PART_CARDS)))
+        count = min(part_cards, MAX_PART_CARDS)
+        context_items += as_reference(select_reference_cards(state, start, context_items, cards, count, card_chars))
     return Context(stage=Stage.REFINE, start_point=start, items=tuple(context_items), propensity=selector.propensity)
 
 
 def select_reference_cards(
-    state: State, start: Attempt, shown: Sequence[ContextItem], cards: Sequence[MemoryItem], count: int
+    state: State, start: Attempt, shown: Sequence[ContextItem], cards: Sequence[MemoryItem], count: int, max_chars: int
 ) -> list[MemoryItem]:
     """Select what the shown cards need, then cards on contractions that the start point lacks; nothing that it already uses.
 
-    A worked example needs the examples that it cites and the cards that explain its APIs.
+    A worked example needs the complete example that it cites, else the cards of its family that explain its APIs. A shown card on a
+    contraction is not mixed with other ways.
     """
     shown_ids = {entry.item.id for entry in shown}
     unused = [card for card in cards if card.task is None and card.id not in shown_ids and not is_known(card, start.candidate.code)]
     examples = [entry.item for entry in shown if entry.item.task is None]
     cited = find_cited_cards(examples, unused)
-    explaining = [card for card in unused if explains_examples(card, [*examples, *cited])]
-    explaining.sort(key=lambda card: card.family not in CONTRACTIONS)
+    example_families = {family for card in [*examples, *cited] for family in (card.family, *card.families)} - {""}
+    explaining = [card for card in unused if card.family in example_families and explains_examples(card, [*examples, *cited])]
+    if is_complete([*filter(is_worked_example, examples), *cited], state.task):
+        explaining = []
     families = [family for family in needed_families(state.task) if family in CONTRACTIONS and not uses_family(start, family, cards)]
-    picks = {card.id: card for card in cited[:count]}
-    for card in [*explaining, *select_part_cards(families, unused, count, PART_CARD_CHARS)]:
-        if len(picks) < count and sum(len(pick.text) for pick in picks.values()) + len(card.text) <= PART_CARD_CHARS:
-            picks.setdefault(card.id, card)
-    return list(picks.values())
+    on_parts = [] if any(map(is_on_contraction, examples)) else select_part_cards(families, unused, count, max_chars)
+    others = {card.id: card for card in [*explaining, *on_parts] if card not in cited}
+    return [*cited, *take_fitting(others.values(), max_chars)][:count]
 
 
 def opportunity_places(state: State, start: Attempt, cards: Sequence[MemoryItem], pool_size: int) -> list[Place]:
     """Return a place for each of the largest opportunities: its own card first, then relevant cards that declare its cause."""
     families = needed_families(state.task)
     places = []
+    largest = max((opportunity.gain_us for opportunity in top_opportunities(start)), default=0.0)
     for opportunity in top_opportunities(start):
+        if opportunity.gain_us < MIN_PLACE_SHARE * largest:
+            continue
         named = [card for card in cards if opportunity.card and card.id == f"{card.backend}/{opportunity.card}"]
         others = [card for card in cards if opportunity.cause in card.causes and card not in named and is_relevant(card, families)]
         others.sort(key=lambda card: not card.family)  # about a part of this operator before about any operator
@@ -130,7 +149,7 @@ def fill_places(
     top_n: int,
     pool_size: int,
 ) -> list[ContextItem]:
-    """Fill the places by value: first one card each, then one kernel each with the technique of its card. "Nothing" competes for each."""
+    """Fill the places by value: first one card each, then one kernel with the technique of its card. "Nothing" competes for each."""
     entries: dict[str, ContextItem] = {}
     used_ids = {entry.item.id for entry in shown}
     backend = start.candidate.backend
@@ -151,15 +170,17 @@ def fill_places(
     for place, card in zip(places, cards, strict=True):
         missing_names = list_missing_names(card or next(iter(place.cards), None), start)
         candidates = [kernel for kernel in kernels if has_technique(kernel, place, missing_names)]
-        if kernel := fill("trace", place.cause, candidates, NO_KERNEL):
-            names = missing_names if place.cause else list_new_names(kernel.code, start.candidate.code)
-            entries[kernel.id] = entries[kernel.id].model_copy(update={"excerpt": make_excerpt(kernel.code, names)})
+        if candidates:
+            if kernel := fill("trace", place.cause, candidates, NO_KERNEL):
+                names = missing_names if place.cause else list_new_names(kernel.code, start.candidate.code)
+                entries[kernel.id] = entries[kernel.id].model_copy(update={"excerpt": make_excerpt(kernel.code, names)})
+            break
     return list(entries.values())
 
 
 def list_missing_names(card: MemoryItem | None, start: Attempt) -> list[str]:
-    """Return the names of the technique that a card explains which the start point does not use."""
-    names = (card.apis or list_code_names(card.text)) if card else ()
+    """Return the APIs that a card explains and the start point does not use; none for a worked example, which no kernel has to repeat."""
+    names = card.apis if card and not is_worked_example(card) else ()
     return [name for name in names if not contains_identifier(name, start.candidate.code)]
 
 
@@ -177,11 +198,6 @@ def uses_family(start: Attempt, family: str, cards: Sequence[MemoryItem]) -> boo
     """Return whether a start point already uses an API that a card on this family explains, such as the matrix unit."""
     names = {name for card in cards if card.kind == "api" and card.family == family for name in card.apis}
     return any(contains_identifier(name, start.candidate.code) for name in names)
-
-
-def is_known(card: MemoryItem, code: str) -> bool:
-    """Return whether code already uses every API that a card explains."""
-    return bool(card.apis) and all(contains_identifier(name, code) for name in card.apis)
 
 
 def make_nothing(name: str, backend: str) -> MemoryItem:

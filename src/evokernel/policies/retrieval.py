@@ -1,4 +1,4 @@
-"""Building blocks for contexts: search the memory, pick items by value, choose knowledge cards, and assemble draft contexts."""
+"""Building blocks for contexts: search the memory, pick items by value, and assemble draft contexts."""
 
 from __future__ import annotations
 
@@ -9,28 +9,21 @@ from itertools import zip_longest
 from random import Random
 
 from evokernel.core.memory_ids import make_note_id
-from evokernel.core.op_taxonomy import CONTRACTIONS, list_needed_kinds
+from evokernel.core.op_taxonomy import CONTRACTIONS
 from evokernel.core.protocols import MemoryStore, SearchHit
 from evokernel.core.records import Context, ContextItem, ItemRole, MemoryItem, MemoryKind, Propensity, Stage, Task
 from evokernel.core.state import State
 from evokernel.policies.choice_probability import epsilon_greedy_probability, multiply_probabilities
-from evokernel.policies.excerpts import MAX_EXCERPT_LINES, contains_identifier, list_code_names, make_excerpt, make_failure_excerpt
+from evokernel.policies.excerpts import list_code_names, make_excerpt, make_failure_excerpt
+from evokernel.policies.reference_cards import CARD_CHARS, needed_families, select_draft_cards
 
 SEARCH_FACTORS = (16, 64, 256)
 """Search hits requested per slot. The search widens until it covers enough tasks, because all attempts on one task are equally similar."""
+MAX_FAILURE_LINES = 20
+"""Lines of a failed kernel in a draft: those at fault."""
 ITEMS_PER_TURN = 2
 """Items of one task (one success and one failure) that a diverse pool takes before the next task's; more if there are few tasks."""
-MAX_EXAMPLE_LINES = 100
-"""Lines of the first correct kernel in a draft; the other kernels share MAX_EXCERPT_LINES."""
-MAX_CARDS = 1024
-CARDS_PER_TURN = 3
-"""Cards that a contraction takes before the next part of the operator takes one: using the matrix unit needs several cards at once."""
-CONTRACTION_CARDS, OTHER_CARDS = 10, 3
-"""Most cards on one contraction, and on any other part."""
-DRAFT_CARD_CHARS = 10_000
-"""Characters of the cards on the parts of an operator in a draft, without the worked example but with those that it cites."""
-WORKED_EXAMPLE_CHARS = 2_400
-"""A longer card is a worked example of a hard construct; a draft shows one at most."""
+
 
 ValueFunction = Callable[[Sequence[str]], Mapping[str, float]]
 """Q of each item by id. An item that is missing from the result has no value."""
@@ -111,7 +104,14 @@ def outcome_label(item: MemoryItem) -> str:
 
 
 def draft_context(
-    state: State, memory: MemoryStore, selector: Selector, top_n: int, pool_size: int, api_cards: int, part_cards: int = 0
+    state: State,
+    memory: MemoryStore,
+    selector: Selector,
+    top_n: int,
+    pool_size: int,
+    api_cards: int,
+    part_cards: int = 0,
+    card_chars: int = CARD_CHARS,
 ) -> Context:
     """Build a draft context: experiences and traces picked by value, reference cards picked by `select_draft_cards`.
 
@@ -120,26 +120,35 @@ def draft_context(
     mix_outcomes = selector.diversity_penalty > 0
     pool = retrieve_nearest(state, memory, pool_size, ("experience", "trace"), max_per_task=top_n, mix_outcomes=mix_outcomes)
     picks = selector.pick_items(pool, top_n)
-    cards = select_draft_cards(state, memory, picks, api_cards, part_cards)
+    cards = select_draft_cards(state, memory, picks, api_cards, part_cards, card_chars)
     context_items = [entry for item in picks for entry in selector.to_context_items(item.kind, [item])]
-    items = (*cards, *shorten_examples(context_items, [entry.item for entry in cards]))
+    items = (*cards, *shorten_examples(context_items, [entry.item for entry in cards], state.task))
     return Context(stage=Stage.DRAFT, items=items, propensity=selector.propensity)
 
 
-def shorten_examples(entries: Sequence[ContextItem], cards: Sequence[MemoryItem]) -> list[ContextItem]:
-    """Show much of the first correct kernel, of further ones the lines that use what the cards explain, of failures the lines at fault."""
+def shorten_examples(entries: Sequence[ContextItem], cards: Sequence[MemoryItem], task: Task) -> list[ContextItem]:
+    """Show one function of the first correct kernel that is related: the one that uses most of what the cards explain.
+
+    Of the other kernels a prompt shows what became of them, and of failures the lines at fault, but no code of unrelated operators.
+    """
     names = list(dict.fromkeys(name for card in cards for name in card.apis or list_code_names(card.text)))
-    main_example = next((entry for entry in entries if entry.item.code and entry.item.feasible), None)
-    max_lines = MAX_EXCERPT_LINES // max(1, sum(bool(entry.item.code) for entry in entries) - 1)
+    main_example = next((entry for entry in entries if entry.item.code and entry.item.feasible and is_related(entry.item, task)), None)
     shortened = []
     for entry in entries:
         item = entry.item
-        lines = MAX_EXAMPLE_LINES if entry is main_example else max_lines
         if item.code:
-            excerpt = make_excerpt(item.code, names, lines) if item.feasible else make_failure_excerpt(item.code, item.text, lines)
+            excerpt = make_excerpt(item.code, names) if entry is main_example else ""
+            if item.feasible is False:
+                excerpt = make_failure_excerpt(item.code, item.text, MAX_FAILURE_LINES)
             entry = entry.model_copy(update={"excerpt": None if excerpt == item.code else excerpt})
         shortened.append(entry)
     return shortened
+
+
+def is_related(kernel: MemoryItem, task: Task) -> bool:
+    """Return whether a kernel is for the same family, or for the part that decides the latency: a contraction if the operator has one."""
+    families = needed_families(task)
+    return kernel.family in (task.family, *([family for family in families if family in CONTRACTIONS] or families))
 
 
 def retrieve_nearest(
@@ -211,114 +220,3 @@ def interleave_outcomes(group: Sequence[MemoryItem]) -> list[MemoryItem]:
     ranking = rank_items(group)
     pairs = zip_longest((item for item in ranking if item.feasible), (item for item in ranking if not item.feasible))
     return [item for pair in pairs for item in pair if item]
-
-
-def search_cards(state: State, memory: MemoryStore, *kinds: MemoryKind) -> list[MemoryItem]:
-    """Return the backend's cards of these kinds that suit the work of the task, most similar to the task first."""
-    cards = (hit.item for hit in memory.search(state.task.source, MAX_CARDS, kinds))
-    return [card for card in cards if card.suits_work(state.task)]
-
-
-def needed_families(task: Task) -> list[str]:
-    """Return the families of all parts of a task, contractions first: attention needs products and softmax."""
-    return list_needed_kinds(task.family, task.families)
-
-
-def is_relevant(card: MemoryItem, families: Collection[str]) -> bool:
-    """Return whether a card is about any of these families, or about all operators."""
-    own_families = {card.family, *card.families} - {""}
-    return not own_families or bool(own_families & set(families))
-
-
-def select_part_cards(
-    families: Sequence[str], cards: Sequence[MemoryItem], count: int, max_chars: int, examples: Sequence[MemoryItem] = ()
-) -> list[MemoryItem]:
-    """Select cards for every part of an operator; the parts take turns, and a contraction takes several cards at a time.
-
-    Cards that explain what the shown examples use come first, then those for large work only if such an example is shown, then those on the
-    part itself, then those that name it as a further family.
-    Worked examples are left to `find_worked_example`.
-    """
-    turns: list[tuple[int, int, MemoryItem]] = []
-    prefers_large = any(card.min_flops for card in examples)
-    for place, family in enumerate(families):
-        per_turn, limit = (CARDS_PER_TURN, CONTRACTION_CARDS) if family in CONTRACTIONS else (1, OTHER_CARDS)
-        matches = [card for card in cards if family in (card.family, *card.families) and not is_worked_example(card)]
-        matches.sort(key=lambda card: (not explains_examples(card, examples), prefers_large and not card.min_flops, card.family != family))
-        turns += [(number // per_turn, place, card) for number, card in enumerate(matches[:limit])]
-    picks: dict[str, MemoryItem] = {}
-    for _, _, card in sorted(turns, key=lambda turn: turn[:2]):
-        if len(picks) < count and sum(len(pick.text) for pick in picks.values()) + len(card.text) <= max_chars:
-            picks.setdefault(card.id, card)
-    return list(picks.values())
-
-
-def find_worked_example(families: Sequence[str], cards: Sequence[MemoryItem]) -> list[MemoryItem]:
-    """Return the worked example on the part of an operator that comes first, and on most parts among equals, with the examples it cites.
-
-    An example of a contraction is for operators with that contraction only.
-    """
-
-    def match(card: MemoryItem) -> tuple[int, int]:
-        place = families.index(card.family) if card.family in families else len(families)
-        return place, -sum(family in (card.family, *card.families) for family in families)
-
-    examples = [card for card in cards if is_worked_example(card) and match(card)[1] and card.family not in CONTRACTIONS - set(families)]
-    best = sorted(examples, key=match)[:1]
-    return [*best, *find_cited_cards(best, cards)]
-
-
-def is_worked_example(card: MemoryItem) -> bool:
-    """Return whether a card is long, because it shows a complete hard construct."""
-    return len(card.text) > WORKED_EXAMPLE_CHARS
-
-
-def find_cited_cards(shown: Sequence[MemoryItem], cards: Iterable[MemoryItem]) -> list[MemoryItem]:
-    """Return the cards whose titles the shown cards quote: an example that uses a type of another one is of no use without it."""
-    text, shown_ids = " ".join(word for item in shown for word in item.text.split()), {item.id for item in shown}
-    return [card for card in cards if f'"{card.title}"' in text and card.id not in shown_ids]
-
-
-def explains_examples(card: MemoryItem, examples: Sequence[MemoryItem]) -> bool:
-    """Return whether all APIs of a card occur in the shown worked examples."""
-    text = "\n".join(item.text for item in examples if is_worked_example(item))
-    return bool(card.apis and text) and all(contains_identifier(name, text) for name in card.apis)
-
-
-def select_draft_cards(
-    state: State, memory: MemoryStore, retrieved: Collection[MemoryItem], count: int, part_count: int = 0
-) -> list[ContextItem]:
-    """Select reference cards, which have no value: the backend's static cards, `part_count` on the operator's parts, `count` others.
-
-    The others are API cards whose APIs occur in the retrieved code or in the last attempt, then API cards by family and similarity.
-    API cards on the parts count as others, except that one is always left.
-    """
-    cards = search_cards(state, memory, "api", "practice")
-    static = [card for card in cards if card.always_include and card.kind == "api"]
-    optional = [card for card in cards if not card.always_include and card.task is None]
-    families = needed_families(state.task)
-    examples = find_worked_example(families, optional) if part_count else []
-    room = DRAFT_CARD_CHARS - sum(len(cited.text) for cited in examples[1:])
-    part_cards = [*select_part_cards(families, optional, part_count, room, examples), *examples]
-    code = "\n".join([*(item.code for item in retrieved), state.last_attempt.candidate.code if state.last_attempt else ""])
-    part_ids = {card.id for card in part_cards}
-    others = [card for card in optional if card.kind == "api" and card.id not in part_ids]
-    in_code = [card for card in others if any(contains_identifier(name, code) for name in card.apis)]
-    count = max(min(count, 1), count - sum(card.kind == "api" for card in part_cards))
-    # One slot is reserved for the most similar card, so that an API that no kernel uses yet can still be shown.
-    picks = in_code[: max(count - 1, min(count, 1))]
-    picked_ids = {card.id for card in picks}
-    picks += prioritize_family([card for card in others if card.id not in picked_ids], state.task.family, count - len(picks))
-    return as_reference([*static, *part_cards, *picks])
-
-
-def as_reference(cards: Iterable[MemoryItem]) -> list[ContextItem]:
-    """Wrap cards for a context as reference material, which has no value."""
-    return [ContextItem(role="api", item=card) for card in cards]
-
-
-def prioritize_family(cards: Sequence[MemoryItem], family: str, k: int) -> list[MemoryItem]:
-    """Return k cards: cards on the task's family first, in at most half of the slots, then the others in their order."""
-    first = [card for card in cards if family and card.family == family][: -(-k // 2)]
-    first_ids = {card.id for card in first}
-    return [*first, *(card for card in cards if card.id not in first_ids)][:k]

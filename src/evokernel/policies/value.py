@@ -12,7 +12,7 @@ from evokernel.core.opportunities import addressed_cause
 from evokernel.core.protocols import MemoryStore
 from evokernel.core.records import Attempt, Context, Stage
 from evokernel.core.state import State
-from evokernel.policies import refinement, retrieval
+from evokernel.policies import reference_cards, refinement, retrieval
 
 Schedule = float | list[list[float]]
 EXPLORATION_RULES = ("epsilon", "optimistic", "thompson")
@@ -51,8 +51,8 @@ class ValuePolicy:
 
     Retrieval
         `top_n` (N): valued items in a context. `pool_factor` (lambda): size of the candidate pool in multiples of `top_n`; a number or a
-        schedule [[round, value], ...]. `part_cards`: most cards on the parts of the operator (12 cost about 9,000 characters; a refinement
-        has at most 8). `api_cards`: further API cards in a draft.
+        schedule [[round, value], ...]. `part_cards`: most cards on the parts of the operator (a refinement has at most 8). `api_cards`:
+        further API cards in a draft. `card_chars`: most characters of these cards, besides static cards and worked examples.
     Values
         `alpha`: learning rate of Eq. 4. `q0_draft`, `q0_refine`: initial values; with `q0_draft = 1` an item counts as good until a draft
         that showed it fails. `prior_visits`: drafting values are means that are pulled towards q0 as if by this many visits, because the
@@ -80,6 +80,7 @@ class ValuePolicy:
         pool_factor: Schedule = 4,
         api_cards: int = 3,
         part_cards: int = 12,
+        card_chars: int = reference_cards.CARD_CHARS,
         epsilon: float = 0.05,
         epsilon_end: float = 0.02,
         alpha: float = 0.3,
@@ -102,8 +103,8 @@ class ValuePolicy:
         budget: int = 30,
         seed: int = 0,
     ) -> None:
-        counts = (top_n, api_cards, part_cards, warmup, start_patience)
-        require("top_n, api_cards, part_cards, warmup and start_patience cannot be negative", min(counts) >= 0)
+        counts = (top_n, api_cards, part_cards, card_chars, warmup, start_patience)
+        require("top_n, api_cards, part_cards, card_chars, warmup and start_patience cannot be negative", min(counts) >= 0)
         require(
             f"epsilon = {epsilon} and epsilon_end = {epsilon_end} must lie between 0 and 1", 0 <= epsilon <= 1 and 0 <= epsilon_end <= 1
         )
@@ -122,7 +123,8 @@ class ValuePolicy:
         for name, value in not_negative.items():
             require(f"{name} = {value} cannot be negative", value >= 0)
         require(f"credit_decay = {credit_decay} must be 0, or at least 0.01 and below 1", credit_decay == 0 or 0.01 <= credit_decay < 1)
-        self.top_n, self.api_cards, self.part_cards, self.pool_schedule = top_n, api_cards, part_cards, parse_schedule(pool_factor)
+        self.top_n, self.pool_schedule = top_n, parse_schedule(pool_factor)
+        self.api_cards, self.part_cards, self.card_chars = api_cards, part_cards, card_chars
         self.epsilon, self.epsilon_end, self.alpha = epsilon, epsilon_end, alpha
         self.q0 = {Stage.DRAFT: q0_draft, Stage.REFINE: q0_refine}
         self.value_scope, self.shrinkage_visits, self.latency_weight = value_scope, shrinkage_visits, latency_weight
@@ -174,8 +176,8 @@ class ValuePolicy:
         """Fill a context with items that the selector picks."""
         pool_size = max(self.top_n, round(self.top_n * self.current_pool_factor(state.round)))  # K = lambda N
         if start is None:
-            return retrieval.draft_context(state, memory, selector, self.top_n, pool_size, self.api_cards, self.part_cards)
-        return refinement.refine_context(state, memory, selector, start, self.top_n, pool_size, self.part_cards)
+            return retrieval.draft_context(state, memory, selector, self.top_n, pool_size, self.api_cards, self.part_cards, self.card_chars)
+        return refinement.refine_context(state, memory, selector, start, self.top_n, pool_size, self.part_cards, self.card_chars)
 
     def choose_start_point(self, state: State, memory: MemoryStore, selector: retrieval.Selector) -> Attempt:
         """Choose p in P(x): the fastest kernel; after `start_patience` refinements of it, by Q2 in this state.

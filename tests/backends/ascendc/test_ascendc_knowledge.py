@@ -21,6 +21,7 @@ from evokernel.backends.ascendc.chips import find_chip
 from evokernel.backends.native.toolchain import find_compiler
 from evokernel.core.plugins import plugin_folder
 from evokernel.core.records import ScalarArgument, Signature, Tensor
+from evokernel.generators.prompt_topics import TOPICS
 
 HERE = plugin_folder("backend", "ascendc")
 EXAMPLES = {path.stem for path in (HERE / "examples").iterdir()}
@@ -44,9 +45,7 @@ PROJECTS = {  # cards whose fragments or claims are checked by whole projects be
     "matmul-object": {"E-MM-REGIST"},
     "matmul-tiles": {"E-GM-OOB"},
     "matmul-tiling": set(),
-    "cube-copies": {"E-UNINIT"},
-    "cube-loads": set(),
-    "cube-results": set(),
+    "cube-parameters": {"E-UNINIT"},
 }
 ADVICE = {  # cards that are text alone, and what holds them to it
     "common-mistakes": "its codes, below",
@@ -293,11 +292,14 @@ def test_rules_render_with_existing_names() -> None:
     )
     task = cards.task_of({}, {}, {}).model_copy(update={"signature": signature})
     environment = Environment(loader=FileSystemLoader(HERE / "prompts"), undefined=StrictUndefined)
-    text = environment.get_template("rules.md").render(task=task, entry="", has_products=True)
-    assert '`Input("x")` `Input("weight")` `Attr("eps")` `Output("out")`' in text
+    template = environment.get_template("rules.md")
+    text = template.render(task=task, has_products=True, topics=TOPICS, start_code="", shown_code="")
     assert set(CODE.findall(text)) <= RULES.keys()
     for family in re.findall(r"(E-[A-Z]+-)…", text):
         assert any(code.startswith(family) for code in RULES)
     for part in ("tiling.h", "op_host.cpp", "op_kernel.cpp"):
         assert f"`// file: {part}`" in text
     assert "{" not in re.sub(r"`[^`]*`", "", text)
+    code = cards.FRAGMENTS["project-skeleton"]
+    refining = template.render(task=task, has_products=True, topics=TOPICS, start_code=code, shown_code=code)
+    assert len(refining) < len(text) - 500, "a start point shows the layout of its file"

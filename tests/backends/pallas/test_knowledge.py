@@ -277,7 +277,9 @@ def make_task() -> Task:
 def render_rules(task: Task) -> str:
     environment = Environment(loader=FileSystemLoader(str(HERE / "prompts")), undefined=StrictUndefined)
     return " ".join(
-        environment.get_template("rules.md").render(task=task, entry_point=make_plugin("backend", "pallas").entry_point(task)).split()
+        environment.get_template("rules.md")
+        .render(task=task, entry_point=make_plugin("backend", "pallas").entry_point(task), start_code="")
+        .split()
     )  # wherever lines are broken
 
 
