@@ -115,7 +115,7 @@ def test_gates_are_printed_as_they_pass(capsys: pytest.CaptureFixture[str]) -> N
 def test_time_out_names_its_limit_and_setting() -> None:
     outcome = Outcome(gates=(GateResult(gate="check", passed=False, reason="timeout"),))
     (line,) = explain_limit(resolve_config(None, ["timeout_s=7"]), outcome)
-    assert "7 s, the setting timeout_s" in line
+    assert "the setting timeout_s is 7 s" in line
     assert "--set timeout_s=14" in line
     assert explain_limit(RunConfig(), sample_run.estimated_outcome(50.0)) == []
 

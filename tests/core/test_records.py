@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from evokernel.core import records
 from evokernel.core.config import RunConfig
-from evokernel.core.records import Candidate, GateResult, Outcome, Usage
+from evokernel.core.records import Candidate, GateResult, Job, Outcome, Usage
 from evokernel.core.statistics import quantile
+from evokernel.suites.loader import load_tasks
 
 
 def test_candidate_id_depends_on_files_only():
@@ -54,3 +55,11 @@ def record_classes(base=records.Record):
 @pytest.mark.parametrize("record_class", [RunConfig, *(c for c in record_classes() if c.__module__ == records.__name__)])
 def test_every_field_of_a_record_is_explained(record_class):
     assert [name for name, field in record_class.model_fields.items() if not field.description] == []
+
+
+def test_simulations_may_take_longer_at_the_full_size():
+    (small,), (large,) = (load_tasks("starter/softmax", size) for size in ("laptop", "full"))
+    limits = [
+        Job(backend="ascendc", task=task, candidate=Candidate(backend="ascendc", files={})).simulation_timeout_s for task in (small, large)
+    ]
+    assert limits == [60, 120]

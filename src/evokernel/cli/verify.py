@@ -245,7 +245,7 @@ def explain_limit(config: RunConfig, outcome: Outcome) -> list[str]:
     """Which limit ends a kernel that is too slow, and the setting that raises it; empty if the kernel did not fail for time."""
     reason = outcome.failure.reason if outcome.failure else ""
     if reason == "timeout":
-        limit = f"one verification may take {config.timeout_s:g} s, the setting timeout_s"
+        limit = f"the setting timeout_s is {config.timeout_s:g} s"
         return [f"If the kernel is right to be slow: {limit}. Raise it with --set timeout_s={2 * config.timeout_s:g}."]
     if reason == "build_timeout":
         return ["If the compiler is right to be slow: raise its limit with --set backend.build_timeout_s=N."]

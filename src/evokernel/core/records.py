@@ -662,13 +662,17 @@ class Attempt(Record):
         return make_trace_id(self.run, self.id)
 
 
+FULL_SIZE_FACTOR = 2
+"""How many times longer a simulation may take at the size `full`."""
+
+
 class VerificationSettings(Record):
     """How a candidate is verified: settings of a run, which every job of the run repeats."""
 
     seed: int = 0
     """Seed of all random choices: of the run, or, derived from it, of one verification's inputs."""
     timeout_s: float = Field(default=60, gt=0)
-    """Time limit of one verification, in seconds; in simulation of CPU time, up to four times as long by the clock."""
+    """Time limit of one verification, in seconds; in simulation of CPU time, and twice as long for a task that is timed at size `full`."""
     timing_s: float = Field(default=1, gt=0)
     """Time for timing one kernel; three times as long if only few calls fit, or if two kernels are about equally fast."""
     clock: Literal["auto", "synthetic"] = "auto"
@@ -706,3 +710,8 @@ class Job(VerificationSettings):
     """Verify the candidate even if the outcome cache has a result."""
     reports_gates: bool = False
     """Whether a worker sends a message at the start and at the end of each gate, before its reply."""
+
+    @property
+    def simulation_timeout_s(self) -> float:
+        """CPU seconds that the simulations of the kernel may take: more at published sizes, where parts of operators are large."""
+        return self.timeout_s * (FULL_SIZE_FACTOR if self.task.timed_size == "full" else 1)

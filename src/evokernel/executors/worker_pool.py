@@ -69,7 +69,7 @@ class WorkerProcess:
             self.close()
             self.process = self.start()
         process = self.process
-        timeout_s = self.timeout_s or 8 * job.timeout_s + REPLY_GRACE_S
+        timeout_s = self.timeout_s or 8 * job.simulation_timeout_s + REPLY_GRACE_S
         try:
             on_line = partial(report_gate, job, on_gate) if on_gate and job.reports_gates else None
             reply = exchange_messages(process, job.model_dump_json().encode() + b"\n", timeout_s, self.is_persistent, on_line)

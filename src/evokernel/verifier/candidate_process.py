@@ -72,8 +72,12 @@ class CandidateProcess:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         """`memory_bytes` 0 leaves the address space unlimited; `variables` are added to the environment."""
-        self.arena, self.workdir, self.remaining_s = arena, workdir, job.timeout_s
-        self.timeout_s, self.disk_bytes, self.is_disk_polled = job.timeout_s, 2 * file_bytes, False
+        self.is_traced = backend.capabilities.tracing != "no"
+        self.is_simulated = backend.capabilities.is_simulated
+        self.timeout_s = job.simulation_timeout_s if self.is_simulated else job.timeout_s
+        self.limit_name = "timeout_s" if self.timeout_s == job.timeout_s else "timeout_s, doubled at the size full"
+        self.arena, self.workdir, self.remaining_s = arena, workdir, self.timeout_s
+        self.disk_bytes, self.is_disk_polled = 2 * file_bytes, False
         self.used_s: dict[str, float] = {}
         """How much of the time limit each command has used."""
         self.do_parts_wait = False
@@ -84,8 +88,6 @@ class CandidateProcess:
         self.stderr_file = self.scratch.with_suffix(".err").open("w+b")
         descriptors = (write_end, arena.inputs.descriptor, arena.outputs.descriptor)
         access = backend.device_access(workdir)
-        self.is_traced = backend.capabilities.tracing != "no"
-        self.is_simulated = backend.capabilities.is_simulated
         self.can_report_infra = not backend.has_candidate_code(workdir)
         sandbox = self.make_sandbox_plan(backend, threads, memory_bytes, file_bytes, bool(variables), access)
         try:
@@ -261,7 +263,7 @@ class CandidateProcess:
         if self.is_simulated:
             parts = ", ".join(f"{self.used_s[name]:.0f} s {words}" for name, words in SIMULATED_STEPS.items() if name in self.used_s)
             return (
-                f"the simulations of the kernel took more than {self.timeout_s:g} s of CPU time together (timeout_s): {parts}; "
+                f"the simulations of the kernel took more than {self.timeout_s:g} s of CPU time together ({self.limit_name}): {parts}; "
                 f"the time ended in {SIMULATED_STEPS.get(command, command)}. Fix a loop that does not end, or use fewer and larger calls"
             )
         return f"the kernel did not finish within {self.timeout_s:g} s: reduce the work per call, or fix a loop that does not end"
