@@ -58,8 +58,8 @@ def test_every_field_of_a_record_is_explained(record_class):
 
 
 def test_simulations_may_take_longer_at_the_full_size():
-    (small,), (large,) = (load_tasks("starter/softmax", size) for size in ("laptop", "full"))
-    limits = [
-        Job(backend="ascendc", task=task, candidate=Candidate(backend="ascendc", files={})).simulation_timeout_s for task in (small, large)
-    ]
+    candidate, limits = Candidate(backend="ascendc", files={}), []
+    for size in ("laptop", "full"):
+        (task,) = load_tasks("starter/softmax", size)
+        limits.append(Job(backend="ascendc", task=task, candidate=candidate).simulation_timeout_s)
     assert limits == [60, 120]
