@@ -104,6 +104,7 @@ inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Mask& mask
   if (solid(mask) && by.block == 1 && (count == 1 || isFull)) return operand(V, tensor, bytes, writes, what);
   if (__builtin_expect(!tensor.allocated || tensor.address < tensor.low || tensor.address + bytes > tensor.high || tensor.address % BLOCK, 0))
     operand(V, tensor, bytes, true, what);  // reports the violation
+  if (core->checksLess && !(writes && run.isDry)) return;  // nothing is recorded
   if (!by.repeat) count = std::min(count, 1);  // every repeat uses the same lanes
   bool isJoined = solid(mask) && by.block == 1;
   for (int r = 0; r < count; r++) {

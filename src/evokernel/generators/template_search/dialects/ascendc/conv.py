@@ -2,6 +2,8 @@
 
 On the cube, the vector cores of each block write the columns of one tile ahead of its cube. With steps of one along the lines and no
 epilogue but a bias, the cube works alone: it copies the lines once for each column of a window, and turns the weights first.
+A transposed convolution with strides has one product per phase of the strides down, whose rows are the channels and the phases across; the
+vector cores put these next to each other.
 On the vector unit, few channels are sums of shifted lines; for more of them, the columns of several images are in the workspace.
 """
 
