@@ -287,7 +287,7 @@ def test_transposed_convolution_multiplies_no_zeros(tmp_path):
     task = write_task(tmp_path, "x, w", "F.conv_transpose2d(x, w, stride=2, padding=1)", inputs)
     outcome = verify_code(task, render_code(task, {**SAFE, "part": "fit"}))
     assert outcome.feasible, outcome.failure
-    # Columns of 2 taps down and 3 places across for each phase down, and the results twice; with zeros it were 3.2 MB.
+    # Columns of 2 taps down and 3 places across for each phase down, and the results twice; columns of zeros, too, would take 3.2 MB.
     columns, results = 2 * 2 * 16 * 2 * 3 * 24 * 16, 2 * 16 * 48 * 32
     assert outcome.profile.figures["UB_to_GM_datas(KB)"] * 1024 < 1.5 * 4 * (columns + 2 * results)
 

@@ -72,8 +72,8 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     scratch = {"left": multiply_nums(w.shape)} if is_transposed else {}
     columns = () if is_point or is_direct else (x.shape[0], multiply_nums((x.shape[1], taps, points)))
     variables = {
-        **product.variables, "is_point": is_point, "is_transposed": is_transposed, "is_phased": is_phased, "scratch": scratch, "columns": columns,
-        "column_elements": COLUMN_BYTES // 4, "left_batch": "o % groups",
+        **product.variables, "is_point": is_point, "is_transposed": is_transposed, "is_phased": is_phased,
+        "scratch": scratch, "columns": columns, "column_elements": COLUMN_BYTES // 4, "left_batch": "o % groups",
         "is_windowed": not is_point, "gathers": gathers, "shift_bytes": SHIFT_BYTES,
         "is_direct": is_direct, "padded": is_transposed or not all(is_number(n, 0) for n in paddings),
         "has_bias": is_bias(pattern),
