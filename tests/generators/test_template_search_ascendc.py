@@ -103,6 +103,10 @@ VARIANTS = {
         "torch.randn(2, 8, 9, A), torch.randn(8, 8, 3, 3), torch.randn(2, 1, 11, A + 2)", {}),
     "few channels with stride two": (
         "x, w", "F.conv2d(x, w, stride=2, padding=1, groups=3)", "torch.randn(2, 6, A, 23), torch.randn(6, 2, 3, 5)", {}),
+    "convolution of lines with steps": (
+        "x, w", "F.conv1d(x, w, stride=2, padding=3, dilation=2)", "torch.randn(2, 9, 3 * B), torch.randn(18, 9, 3)", {"part": "32"}),
+    "convolution of parts of long lines": (
+        "x, w", "F.conv1d(x, w, padding=1)", "torch.randn(2, 21, 28 * A), torch.randn(18, 21, 3)", {"part": "fit"}),
     "channels apart": ("x, w", "F.conv1d(x, w, padding=1, groups=6)", "torch.randn(2, 6, B), torch.randn(6, 1, 3)", {}),
     "long rows": ("x", "torch.softmax(x, -1)", "torch.randn(2, 70001)", {"tile": "fit"}),
     "cross entropy": ("x, y", "F.cross_entropy(x, y)", "torch.randn(A, B), torch.randint(0, B, (A,))", {"reduce": "halves"}),

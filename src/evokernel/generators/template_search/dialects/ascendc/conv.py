@@ -74,7 +74,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     variables = {
         **product.variables, "is_point": is_point, "is_transposed": is_transposed, "is_phased": is_phased,
         "scratch": scratch, "columns": columns, "column_elements": COLUMN_BYTES // 4, "left_batch": "o % groups",
-        "is_windowed": not is_point, "gathers": gathers, "shift_bytes": SHIFT_BYTES,
+        "is_windowed": not is_point, "rank": rank, "gathers": gathers, "shift_bytes": SHIFT_BYTES,
         "is_direct": is_direct, "padded": is_transposed or not all(is_number(n, 0) for n in paddings),
         "has_bias": is_bias(pattern),
     }  # fmt: skip
