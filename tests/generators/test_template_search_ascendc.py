@@ -61,6 +61,8 @@ VARIANTS = {
     "reversed": ("x", "x.flip(-1)", "torch.randn(A, B)", {}),
     "joined": ("x, y", "torch.cat((x, torch.relu(y)), dim=1)", "torch.randn(A, B), torch.randn(A, 6)", {}),
     "elements by index": ("x, i", "x.gather(1, i)", "torch.randn(A, B), torch.randint(0, B, (A, B))", {"algorithm": "gather"}),
+    "more indices than fit into local memory": (
+        "x, i", "torch.index_select(x, 1, i)", "torch.randn(9, B), torch.randint(0, B, (431 * A,))", {"algorithm": "gather"}),
     "positions": ("x", "torch.softmax(torch.tril(x), -1)", "torch.randn(3, A, A)", {}),
     "integers": ("x, m", "(x * (m == 1)).sum(1) / (m == 1).sum(1)", "torch.randn(A, B), torch.randint(0, 2, (A, B))", {}),
     "convolution": (
@@ -84,8 +86,27 @@ VARIANTS = {
     "transposed convolution": (
         "x, w, b", "F.conv_transpose2d(x, w, b, stride=2, padding=1)",
         "torch.randn(1, 6, A, 7), torch.randn(6, 9, 3, 3), torch.randn(9)", {}),
+    "transposed convolution in groups, with a dilation": (
+        "x, w", "F.conv_transpose2d(x, w, stride=(2, 3), padding=(1, 2), dilation=(2, 1), groups=2)",
+        "torch.randn(2, 10, 11, A), torch.randn(10, 9, 3, 5)", {"part": "fit"}),
+    "transposed convolution over three axes": (
+        "x, w, b, y", "F.conv_transpose3d(x, w, b, stride=2, padding=1, output_padding=1) + y",
+        "torch.randn(2, 4, 3, 5, A), torch.randn(4, 9, 3, 3, 3), torch.randn(9), torch.randn(2, 9, 6, 10, 2 * A)", {"part": "fit"}),
+    "transposed convolution of long rows": (
+        "x, w, b", "F.gelu(F.conv_transpose1d(x, w, b, stride=2, padding=1))",
+        "torch.randn(2, 20, 39 * A), torch.randn(20, 37, 4), torch.randn(37)", {"part": "fit"}),
+    "transposed convolution with elements that no tap reaches": (
+        "x, w, y", "F.conv_transpose2d(x, w, stride=3, output_padding=(2, 1)) * y",
+        "torch.randn(2, 8, 5, A), torch.randn(8, 8, 2, 2), torch.randn(2, 1, 16, 3 * A)", {"part": "32"}),
+    "transposed convolution without steps": (
+        "x, w, y", "F.conv_transpose2d(x, w, padding=1, dilation=2) * y",
+        "torch.randn(2, 8, 9, A), torch.randn(8, 8, 3, 3), torch.randn(2, 1, 11, A + 2)", {}),
     "few channels with stride two": (
         "x, w", "F.conv2d(x, w, stride=2, padding=1, groups=3)", "torch.randn(2, 6, A, 23), torch.randn(6, 2, 3, 5)", {}),
+    "convolution of lines with steps": (
+        "x, w", "F.conv1d(x, w, stride=2, padding=3, dilation=2)", "torch.randn(2, 9, 3 * B), torch.randn(18, 9, 3)", {"part": "32"}),
+    "convolution of parts of long lines": (
+        "x, w", "F.conv1d(x, w, padding=1)", "torch.randn(2, 21, 28 * A), torch.randn(18, 21, 3)", {"part": "fit"}),
     "channels apart": ("x, w", "F.conv1d(x, w, padding=1, groups=6)", "torch.randn(2, 6, B), torch.randn(6, 1, 3)", {}),
     "long rows": ("x", "torch.softmax(x, -1)", "torch.randn(2, 70001)", {"tile": "fit"}),
     "cross entropy": ("x, y", "F.cross_entropy(x, y)", "torch.randn(A, B), torch.randint(0, B, (A,))", {"reduce": "halves"}),
@@ -262,6 +283,17 @@ def test_columns_of_a_convolution_on_the_vector_unit_fit_into_a_bounded_workspac
     assert "std::max<uint64_t>(1, 1024 / (" in code
     outcome = verify_code(task, code)
     assert outcome.feasible, outcome.failure
+
+
+@needs_compiler
+def test_transposed_convolution_multiplies_no_zeros(tmp_path):
+    inputs = "torch.randn(2, 16, A, 16), torch.randn(16, 16, 4, 4)"
+    task = write_task(tmp_path, "x, w", "F.conv_transpose2d(x, w, stride=2, padding=1)", inputs)
+    outcome = verify_code(task, render_code(task, {**SAFE, "part": "fit"}))
+    assert outcome.feasible, outcome.failure
+    # Columns of 2 taps down and 3 places across for each phase down, and the results twice; columns of zeros, too, would take 3.2 MB.
+    columns, results = 2 * 2 * 16 * 2 * 3 * 24 * 16, 2 * 16 * 48 * 32
+    assert outcome.profile.figures["UB_to_GM_datas(KB)"] * 1024 < 1.5 * 4 * (columns + 2 * results)
 
 
 @needs_compiler

@@ -215,6 +215,10 @@ class Core {
   void touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const char* what);
   void leaveOut();  // runs dry from now on
   void reads(uint32_t address, uint64_t bytes, const char* what);    // requires that all bytes were written
+  bool canRead(int pipe, uint32_t address, uint64_t bytes) const;    // whether reading these bytes violates no rule
+  void noteRead(int pipe, uint32_t block) {
+    if (!checksLess) history.addRead(pipe, epoch[pipe], block, 1);
+  }
   int scalarTouch(uint32_t address, bool writes);  // returns the pipe that it waits for, or PIPES
   void used(uint32_t address, uint64_t bytes) {  // so that a reset clears only the used range
     int space = spaceOf(address);
@@ -262,6 +266,12 @@ inline void Core::keepBefore(uint32_t block) {
 inline void Core::reads(uint32_t address, uint64_t bytes, const char* what) {
   if (__builtin_expect(checksLess, 0)) return;
   if (auto at = static_cast<const uint8_t*>(memchr(known + address, 0, bytes))) unknown(address, bytes, at, what);
+}
+
+inline bool Core::canRead(int pipe, uint32_t address, uint64_t bytes) const {
+  if (checksLess) return true;
+  uint32_t first = address / BLOCK, count = uint32_t((address + bytes - 1) / BLOCK) - first + 1;
+  return !memchr(known + address, 0, bytes) && !history.hasConflict(pipe, clock[pipe], first, count, false);
 }
 
 // The compiler makes the scalar pipe wait for the last access to the bytes.

@@ -50,6 +50,30 @@ template <typename T> inline T fetched(const AscendC::LocalTensor<T>& src, uint6
   return *reinterpret_cast<const T*>(core->local + address);
 }
 
+// The elements of one repeat, if no access to the bytes from the first to the last of them can violate a rule; otherwise nothing happens.
+template <typename T>
+inline bool fetchedTogether(const AscendC::LocalTensor<T>& src, const AscendC::LocalTensor<uint32_t>& offsets, uint32_t base, const Mask& mask, T* values) {
+  constexpr int width = int(256 / sizeof(T));
+  const uint32_t* from = offsets.data();
+  uint64_t least = UINT64_MAX, most = 0, odd = 0;
+  for (int lane = 0; lane < width; lane++) {
+    if (!mask.on(lane)) continue;
+    uint64_t offset = uint64_t(base) + from[lane];
+    least = std::min(least, offset), most = std::max(most, offset), odd |= offset % sizeof(T);
+  }
+  uint64_t first = src.address + least, end = src.address + most + sizeof(T);
+  if (least > most || odd || end > src.high || !core->canRead(V, uint32_t(first), end - first)) return false;
+  uint32_t block = UINT32_MAX;
+  for (int lane = 0; lane < width; lane++) {
+    if (!mask.on(lane)) continue;
+    uint32_t address = src.address + base + from[lane];
+    values[lane] = *reinterpret_cast<const T*>(core->local + address);
+    if (address / BLOCK != block) core->noteRead(V, block = address / BLOCK);
+  }
+  core->used(uint32_t(first), end - first);
+  return true;
+}
+
 template <typename T> inline void gatherable(const AscendC::LocalTensor<T>& src, const char* what) {
   takes<gathered<T>, T>(what);
   if (!src.allocated) endRun("E-UB-NULL", "%s: the LocalTensor has no memory (it was never allocated)", what);
@@ -69,8 +93,9 @@ inline void gather(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTenso
     const Mask& mask = work.of(r);
     AscendC::LocalTensor<uint32_t> own = offsets[r * width];
     source(V, own, uint64_t(lastLane(mask) + 1) * 4, what);
-    for (int lane = 0; lane < width && !isDry(); lane++)
-      if (mask.on(lane)) values[lane] = fetched(src, uint64_t(base) + own.data()[lane], what);
+    if (!isDry() && !fetchedTogether(src, own, base, mask, values))
+      for (int lane = 0; lane < width; lane++)
+        if (mask.on(lane)) values[lane] = fetched(src, uint64_t(base) + own.data()[lane], what);
     AscendC::LocalTensor<T> part = dst;
     part.address += uint32_t(r) * dstRepStride * BLOCK;
     lanesOperand(part, mask, 1, {1, 8}, true, what);

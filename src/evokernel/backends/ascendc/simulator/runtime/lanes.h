@@ -104,7 +104,18 @@ inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Mask& mask
   if (solid(mask) && by.block == 1 && (count == 1 || isFull)) return operand(V, tensor, bytes, writes, what);
   if (__builtin_expect(!tensor.allocated || tensor.address < tensor.low || tensor.address + bytes > tensor.high || tensor.address % BLOCK, 0))
     operand(V, tensor, bytes, true, what);  // reports the violation
-  for (int r = 0; r < count; r++)
+  if (core->checksLess && !(writes && run.isDry)) return;  // nothing is recorded
+  if (!by.repeat) count = std::min(count, 1);  // every repeat uses the same lanes
+  bool isJoined = solid(mask) && by.block == 1;
+  for (int r = 0; r < count; r++) {
+    if (isJoined) {
+      uint32_t start = tensor.address + uint32_t(element<T>(r, 0, by) * sizeof(T));
+      uint64_t wide = uint64_t(lastLane(mask) + 1) * sizeof(T);
+      if (writes || core->canRead(V, start, wide)) {
+        core->touch(V, start, wide, writes, what);
+        continue;
+      }
+    }
     for (int b = 0; b < blocks; b++) {
       int from = -1, to = -1;
       for (int lane = b * perBlock; lane < (b + 1) * perBlock && lane < 128; lane++)
@@ -114,7 +125,9 @@ inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Mask& mask
       uint64_t wide = uint64_t(to - from + 1) * sizeof(T);
       if (!writes) core->reads(address, wide, what);
       core->touch(V, address, wide, writes, what);
+      if (!by.block && wide == BLOCK) break;  // every block of lanes is this one
     }
+  }
 }
 template <typename T>
 inline void lanesOperand(const AscendC::LocalTensor<T>& tensor, const Work& work, Stride by, bool writes, const char* what) {

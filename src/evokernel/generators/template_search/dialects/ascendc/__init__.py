@@ -27,6 +27,10 @@ PARTIALS = "16 * 64 * 32"
 """Bytes for partial results of a stage: up to 16 passes, 64 blocks, 32 bytes each."""
 ROW_WINDOW = ("batch", "M", "each", "nw", "od", "oh", "ow", "kd", "kh", "kw", "sh", "dh", "dw", "pw")
 """Those of a convolution on the cube alone."""
+PHASED_WINDOW = (
+    "batch", "M", "each", "groups", "od", "oh", "ow", "kd", "kh", "kw", "sd", "sh", "sw", "pd", "ph", "pw", "dd", "dh", "dw"
+)  # fmt: skip
+"""Those of a transposed convolution by phases."""
 WINDOW = ("batch", "M", "each", "od", "oh", "ow", "kd", "kh", "kw")
 """The sizes of a convolution that host code chooses its tiles by; `each` are the channels of a group."""
 ATTRIBUTES = {"int": ("Int", "int64_t"), "float": ("Float", "double"), "bool": ("Bool", "bool")}
@@ -70,7 +74,8 @@ def build_kernel_variables(
         "inputs": [{"name": t.name, "kind": ENUMS[t.dtype]} for t in tensors],
         "outputs": [{"name": o.name, "kind": ENUMS[o.dtype]} for o in signature.outputs],
         "attributes": [{"name": s.name, "getter": ATTRIBUTES[s.kind][0], "kind": ATTRIBUTES[s.kind][1]} for s in signature.scalars],
-        "windowed": any(cube["is_windowed"] for cube in cubes), "shift_bytes": SHIFT_BYTES,
+        "windowed": any(cube["is_windowed"] for cube in cubes), "phased": any(cube["is_phased"] for cube in cubes),
+        "shift_bytes": SHIFT_BYTES,
         "has_products": not all(cube["is_windowed"] for cube in cubes), "on_rows": any(cube["is_on_rows"] for cube in cubes),
         "fields": fields, "buffers": buffers, "calls": calls, "cubes": cubes,
         "elements": elements, "is_mixed": bool(elements) or any(cube["needs_vectors"] for cube in cubes),
@@ -93,6 +98,9 @@ def scratch_bytes(description: PatternDescription, choice: Choice, stage: str = 
         images, each = (format_num(n) for n in columns)
         fitting = f"std::max<uint64_t>(1, {description.variables['column_elements']} / ({each}))"
         sizes = {"right": f"std::min<uint64_t>({images}, {fitting}) * ({each}) * {WIDTHS['float32']}", **sizes}
+    if is_phased(description, choice):
+        sizes["left"] = f"Weights({stage}) * {WIDTHS['float32']}"
+        sizes["product"] = f"static_cast<uint64_t>(blocks) * 2 * {stage}_tileM * {stage}_tileH * {stage}_tileW * {WIDTHS['float32']}"
     if is_windowed(description, choice):
         sizes["shifted"] = f"static_cast<uint64_t>(blocks) * 2 * Slot({stage}, {stage}_tileH, {stage}_tileW) * {WIDTHS['float32']}"
     return sizes
@@ -107,6 +115,11 @@ def is_windowed(description: PatternDescription, choice: Choice) -> bool:
     """Whether a stage is a convolution on the cube, for which the vector cores write the columns of each tile."""
     is_cube = choice.get("unit") == "cube" and not is_on_rows(description, choice)
     return is_cube and bool(description.variables.get("is_windowed"))
+
+
+def is_phased(description: PatternDescription, choice: Choice) -> bool:
+    """Whether a stage is a transposed convolution on the cube with a product for each phase of its strides."""
+    return is_windowed(description, choice) and bool(description.variables.get("is_phased"))
 
 
 def is_on_rows(description: PatternDescription, choice: Choice) -> bool:
@@ -132,11 +145,14 @@ def describe_cube(stage: RenderedStage) -> dict[str, object]:
     sizes = {g.name: format_num(g.value) for g in arguments if isinstance(g.value, Num)}
     side = "0" if stage.choice["part"] == "fit" else stage.choice["part"]
     follows, windowed = "true" if variables["follows"] else "false", is_windowed(stage.description, stage.choice)
-    on_rows = is_on_rows(stage.description, stage.choice)
+    on_rows, phased = is_on_rows(stage.description, stage.choice), is_phased(stage.description, stage.choice)
+    kind = "RowConvolution" if on_rows else "PhasedConvolution" if phased else "Convolution" if windowed else "Product"
     if on_rows or windowed:
         sizes["each"] = f"({sizes['channels']}) / ({sizes['groups']})"
     if on_rows:
         values = [*(sizes[n] for n in ROW_WINDOW), side]
+    elif phased:
+        values = [*(sizes[n] for n in PHASED_WINDOW), side, "true" if variables["gathers"] else "false"]
     elif windowed:
         strides = ("1", "1") if variables["is_transposed"] else (sizes["sh"], sizes["sw"])
         gathers = "true" if variables["gathers"] else "false"
@@ -144,8 +160,7 @@ def describe_cube(stage: RenderedStage) -> dict[str, object]:
     else:
         values = [*(sizes[n] for n in ("batch", "M", "N", "K")), side, follows, str(variables["turned"])]
     return {
-        "name": stage.name, "is_windowed": windowed, "is_on_rows": on_rows,
-        "kind": "RowConvolution" if on_rows else "Convolution" if windowed else "Product",
+        "name": stage.name, "is_windowed": windowed, "is_phased": phased, "is_on_rows": on_rows, "kind": kind,
         "needs_vectors": not on_rows and (bool(variables["follows"]) or windowed),
         "tile": [side for side in tile_sides(stage.description, stage.choice) if side != "rowW"], "sizes": ", ".join(values),
     }  # fmt: skip

@@ -2,6 +2,8 @@
 
 On the cube, the vector cores of each block write the columns of one tile ahead of its cube. With steps of one along the lines and no
 epilogue but a bias, the cube works alone: it copies the lines once for each column of a window, and turns the weights first.
+A transposed convolution with strides has one product per phase of the strides down, whose rows are the channels and the phases across; the
+vector cores put these next to each other.
 On the vector unit, few channels are sums of shifted lines; for more of them, the columns of several images are in the workspace.
 """
 
@@ -50,10 +52,12 @@ def describe(pattern: KernelPattern) -> PatternDescription:
         StageArgument("K", calculate("mul", in_channels, taps)),
         StageArgument("groups", groups),
     )
-    product = describe_product(pattern, CHANNEL_ROWS, (True, True), sizes, 0 if is_point else SHIFT_BYTES + 4 * FEW_WEIGHTS)
+    used = 0 if is_point else SHIFT_BYTES + 4 * FEW_WEIGHTS
+    product = describe_product(pattern, CHANNEL_ROWS, (True, True), sizes, used, further_tiles=1 if is_transposed else 0)
     is_narrow = max(out_channels.values) < FEW_CHANNELS or max(weights.values) > max(out_channels.values) * MOST_TERMS
     is_direct = is_narrow and not is_point and not is_transposed and max(weights.values) <= FEW_WEIGHTS
-    gathers = is_transposed or not is_number(strides[-1], 1) or max(x.shape[-1].values) < NARROW
+    is_phased = is_transposed and not all(is_number(n, 1) for n in strides)
+    gathers = not (is_transposed or is_number(strides[-1], 1)) or max(x.shape[-1].values) < NARROW
     tensors = (StageArgument("right" if is_point else "x", x), StageArgument("left" if not is_transposed else "weights", w))
     window = (
         StageArgument("images", x.shape[0]),
@@ -68,13 +72,15 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     scratch = {"left": multiply_nums(w.shape)} if is_transposed else {}
     columns = () if is_point or is_direct else (x.shape[0], multiply_nums((x.shape[1], taps, points)))
     variables = {
-        **product.variables, "is_point": is_point, "is_transposed": is_transposed, "scratch": scratch, "columns": columns,
-        "column_elements": COLUMN_BYTES // 4, "left_batch": "o % groups",
-        "is_windowed": not is_point, "gathers": gathers, "shift_bytes": SHIFT_BYTES,
+        **product.variables, "is_point": is_point, "is_transposed": is_transposed, "is_phased": is_phased,
+        "scratch": scratch, "columns": columns, "column_elements": COLUMN_BYTES // 4, "left_batch": "o % groups",
+        "is_windowed": not is_point, "rank": rank, "gathers": gathers, "shift_bytes": SHIFT_BYTES,
         "is_direct": is_direct, "padded": is_transposed or not all(is_number(n, 0) for n in paddings),
         "has_bias": is_bias(pattern),
     }  # fmt: skip
     traits = {"few channels" if is_narrow else "channels", "direct" if is_direct else "columns"}
+    if is_phased:  # the vector cores process the result even if no steps follow
+        traits |= {"epilogue"}
     is_dense = not is_point and not is_transposed and (pattern.epilogue is None or is_bias(pattern))
     is_deep = in_channels.value >= LEAST_CHANNELS and max(multiply_nums(x.shape[2:]).values) <= MOST_TERMS
     fits = max(calculate("mul", taps, out_channels).values) <= MOST_TERMS and max(w.shape[-1].values) <= MOST_COLUMNS

@@ -73,10 +73,12 @@ def describe_product(
     by_rows: tuple[bool, bool],
     sizes: Sequence[StageArgument],
     used: int = 0,
+    further_tiles: int = 0,
 ) -> PatternDescription:
     """A product in terms of its templates: sizes and epilogue; `outside` has the rows of the epilogue's operands.
 
-    `by_rows` says for each factor whether it is stored row by row, `used` how many bytes of local memory the epilogue cannot have.
+    `by_rows` says for each factor whether it is stored row by row, `used` how many bytes of local memory the epilogue cannot have,
+    and `further_tiles` how many tiles it needs besides those of its steps.
     """
     after = rewrite_tree(pattern.epilogue) if pattern.epilogue is not None else None
     free = name_free_numbers(after) if after is not None else {}
@@ -94,16 +96,16 @@ def describe_product(
         "reads": reads, "follows": after is not None, "epilogue": epilogue, "fold": reduction_lines,
         "copied": [("line", "float"), *((r.local, "float") for r in reads if r.form == "tile"),
                    *((r.few, "float") for r in reads if r.form == "column")],
-        "room": lambda d, steps: elements_per_buffer(reads, as_choice(d), steps, used),
+        "room": lambda d, steps: elements_per_buffer(reads, as_choice(d), steps, used, further_tiles),
     }  # fmt: skip
     dots = {"axpy" if by_rows[1] else "dots"}
     return PatternDescription(arguments, variables, frozenset(dots | (epilogue_traits(after, epilogue) if after is not None else set())))
 
 
-def elements_per_buffer(reads: Sequence[EpilogueRead], d: Choice, steps: Steps, used: int) -> int:
+def elements_per_buffer(reads: Sequence[EpilogueRead], d: Choice, steps: Steps, used: int, further_tiles: int) -> int:
     """How many elements of a tile fit into each buffer of the steps after a product."""
     depth = int(d.get("depth", "1")) if d.get("staging") == "queue" else 1
-    tiles = sum(depth if r.form == "tile" else 1 for r in reads if r.form != "number") + 2 * depth + steps.temps
+    tiles = sum(depth if r.form == "tile" else 1 for r in reads if r.form != "number") + 2 * depth + steps.temps + further_tiles
     reserve = LIBRARY_RESERVE if any(f"{call}(" in line for call in LIBRARY.values() for line in steps.lines) else 0
     return (UNIFIED_BUFFER - used - reserve - 12 * 1024) // (4 * tiles) // 64 * 64
 

@@ -22,7 +22,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     is_shared = pattern.root.name == SHARED
     is_last = multiply_nums(x.shape[axis + 1 :]).is_one
     n, m = x.shape[axis], pattern.root.shape[axis]
-    is_dense = is_last and max(n.values) <= MAX_ROW and max(m.values) <= MAX_ROW and 8 * m.value >= n.value
+    is_dense = is_last and max(n.values) <= MAX_ROW and 8 * m.value >= n.value
     variables = {
         "T": ELEMENTS[x.dtype], "size": 2 if x.dtype == "float16" else 4, "step": 2 if rows.dtype == "int64" else 1, "shared": is_shared,
         "rows": is_shared and not is_last,
