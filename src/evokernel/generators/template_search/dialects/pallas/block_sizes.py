@@ -20,6 +20,7 @@ from evokernel.generators.template_search.dialects.pallas.row_program import (
     SUBLANES,
     RowProgram,
     find_program,
+    has_first_axis_in_lanes,
     is_better_turned,
     is_stored_turned,
     matrix_bytes,
@@ -79,6 +80,8 @@ def row_sizes(pattern: KernelPattern) -> tuple[int, int]:
     if len(pattern.axes) > 1:
         return extent_of([a.extent for a in pattern.axes[:-1]]), extent_of([pattern.axes[-1].extent])
     shape = pattern.tensors[0].shape if pattern.family == "crossentropy" else pattern.root.shape
+    if has_first_axis_in_lanes(pattern):
+        return extent_of(shape[1:]), extent_of(shape[:1])
     return extent_of(shape[:-1]), extent_of(shape[-1:])
 
 
