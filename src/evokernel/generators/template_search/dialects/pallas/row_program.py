@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from math import ceil, prod
 
-from evokernel.generators.template_search.graph import Node, Shape, UnsupportedPattern, broadcast_shapes, pad_rank, walk
+from evokernel.generators.template_search.graph import Node, Num, Shape, UnsupportedPattern, broadcast_shapes, pad_rank, walk
 from evokernel.generators.template_search.patterns import KernelPattern, find_factor
 
 MOVES = frozenset({"slice", "cat", "expand", "permute"})
@@ -158,7 +158,7 @@ def find_sums(root: Node) -> list[Node]:
     return list(sums)
 
 
-def stored_order(shape: Shape) -> tuple[int, ...]:
+def stored_order(shape: Sequence[Num]) -> tuple[int, ...]:
     """The axes from the outermost to the one in lanes, as XLA stores a tensor: with least padding at bench size, else as they are."""
     sizes = [n.value for n in shape]
     axes = [i for i in reversed(range(len(sizes))) if sizes[i] > 1]
