@@ -11,7 +11,7 @@ import math
 from collections import deque
 from typing import Any, NamedTuple, Protocol
 
-from evokernel.backends.pallas.schedule.machine import WORD_MASK, Machine, SyncFlag, UnknownWord
+from evokernel.backends.pallas.schedule.machine import INDEX, WORD_MASK, Machine, ScalarMemory, SyncFlag, UnknownWord
 
 SIGN_BIT = 1 << 31
 MAX_LAPS = 16
@@ -64,6 +64,8 @@ class LinearWord:
         return LinearWord(value, step, self.limit) if step else value
 
     def __add__(self, other: Any) -> Any:
+        if isinstance(other, UnknownWord):
+            return NotImplemented
         if isinstance(other, LinearWord):
             return self.make(self.value + other.value, self.step + other.step)
         return self.make(self.value + read_word(other), self.step)
@@ -74,9 +76,13 @@ class LinearWord:
         return self.make(-self.value, -self.step)
 
     def __sub__(self, other: Any) -> Any:
+        if isinstance(other, UnknownWord):
+            return NotImplemented
         return self + (-other if isinstance(other, LinearWord) else -read_word(other))
 
     def __rsub__(self, other: Any) -> Any:
+        if isinstance(other, UnknownWord):
+            return NotImplemented
         return -self + other
 
     def __mul__(self, other: Any) -> Any:
@@ -177,6 +183,28 @@ class LinearWord:
     __or__ = __ror__ = __rlshift__ = __rrshift__ = __rdivmod__ = refuse
 
 
+class SteadyMemory(ScalarMemory):
+    """Scalar memory that can be read at linear addresses of an array whose contents are not known."""
+
+    def __init__(self, memory: ScalarMemory) -> None:
+        super().__init__(memory.machine)
+        self.update(memory)
+        self.tables = memory.tables
+
+    def __getitem__(self, address: Any) -> Any:
+        if not isinstance(address, LinearWord):
+            return super().__getitem__(address)
+        ranges = [range(start, start + length) for start, length in self.tables.items() if start <= address.value < start + length]
+        if len(ranges) != 1 or any(word in ranges[0] for word in self) or self.is_overlapped(ranges[0]):
+            raise NotSteadyError
+        address.limit.keep_within(address.value, address.step, ranges[0][0], ranges[0][-1])
+        return UnknownWord(address - ranges[0][0], self.machine, INDEX)
+
+    def is_overlapped(self, words: range) -> bool:
+        """Whether two arrays have words in this range."""
+        return sum(start < words.stop and words.start < start + length for start, length in self.tables.items()) > 1
+
+
 def read_word(word: Any) -> int:
     """The word if it is known and constant."""
     if isinstance(word, LinearWord | UnknownWord):
@@ -189,6 +217,7 @@ class MachineState(NamedTuple):
 
     words: tuple[dict[Any, Any], ...]
     """By place: registers, predicates, scalar memory, and results of divisions."""
+    tables: dict[int, int]
     flags: dict[Any, tuple[int, tuple[tuple[float, int], ...]]]
     channel_free_at: float
     counters: dict[str, float]
@@ -199,7 +228,7 @@ class MachineState(NamedTuple):
         flags = {number: (flag.count, tuple(flag.pending)) for number, flag in machine.flags.items()}
         counters = {name: getattr(machine, name) for name in COUNTERS}
         words = tuple(dict(one) if isinstance(one, dict) else dict(enumerate(one)) for one in machine_words(machine))
-        return cls(words, flags, machine.channel_free_at, counters)
+        return cls(words, machine.smem.tables, flags, machine.channel_free_at, counters)
 
     def restore(self, machine: Machine) -> None:
         """Put the machine back into this state; its lists stay the same objects."""
@@ -207,6 +236,7 @@ class MachineState(NamedTuple):
         machine.registers[:], machine.predicates[:] = registers.values(), predicates.values()
         machine.smem.clear()
         machine.smem.update(smem)
+        machine.smem.tables = self.tables
         machine.division_results = deque(division_results.values())
         machine.flags.clear()
         for number, (count, pending) in self.flags.items():
@@ -230,7 +260,7 @@ class MachineState(NamedTuple):
 
     def is_same_phase(self, other: MachineState) -> bool:
         """Whether both states have the same transfers in flight, at the same distance from completion."""
-        return self.flag_counts == other.flag_counts and all(
+        return (self.flag_counts, self.tables) == (other.flag_counts, other.tables) and all(
             abs(one - two) <= CYCLE_TOLERANCE for one, two in zip(self.relative_times, other.relative_times, strict=True)
         )
 
@@ -265,7 +295,8 @@ def skip_steady_iterations(runner: BlockRunner) -> int:
     period = find_period(runner)
     if period is None:
         return 0
-    limit, old_block, old_hits = IterationLimit(), runner.block, list(hits)
+    limit, old_block, old_hits, memory = IterationLimit(), runner.block, list(hits), machine.smem
+    machine.smem = SteadyMemory(memory)
     try:
         set_linear_words(machine, period, limit)
         exits = [runner.step() for _ in period.exits]
@@ -273,12 +304,16 @@ def skip_steady_iterations(runner: BlockRunner) -> int:
         if exits != period.exits or not end.is_same_phase(period.after):
             raise NotSteadyError
         check_linear_words(period, end)
+        iterations = 0 if math.isinf(limit.iterations) else int(limit.iterations)
+        advance(machine, period.after, end, iterations)
     except NotSteadyError:
         period.after.restore(machine)
         runner.block, hits[:] = old_block, old_hits
         return 0
-    iterations = 0 if math.isinf(limit.iterations) else int(limit.iterations)
-    advance(machine, period.after, end, iterations)
+    finally:
+        memory.clear()
+        memory.update(machine.smem)
+        memory.tables, machine.smem = machine.smem.tables, memory
     hits[:] = [now + (now - old) * iterations for now, old in zip(hits, old_hits)]
     return iterations * len(exits)
 
@@ -334,7 +369,7 @@ def set_linear_words(machine: Machine, period: Period, limit: IterationLimit) ->
             raise NotSteadyError
         for place, new in new_words.items():
             if step := find_step(old_words[place], new):
-                words[place] = LinearWord(new, step, limit)
+                words[place] = replace_value(new, LinearWord(plain_value(new), step, limit))
 
 
 def check_linear_words(period: Period, end: MachineState) -> None:
@@ -344,30 +379,47 @@ def check_linear_words(period: Period, end: MachineState) -> None:
             raise NotSteadyError
         for place, new in new_words.items():
             step, last = find_step(old_words[place], new), last_words[place]
-            is_linear = isinstance(last, LinearWord)
-            if is_linear != bool(step) or (is_linear and (last.value, last.step) != (new + step, step)):
+            linear = plain_value(last)
+            is_linear = isinstance(linear, LinearWord)
+            if is_linear != bool(step) or (is_linear and (linear.value, linear.step) != (plain_value(new) + step, step)):
+                raise NotSteadyError
+            if word_kind(last) != word_kind(new):
                 raise NotSteadyError
             if not is_linear and find_step(new, last):
                 raise NotSteadyError
 
 
 def find_step(old: Any, new: Any) -> int:
-    """The difference of two words; zero for the same unknown word."""
+    """The difference of two words, or of the values assumed for two unknown words."""
     if old is new:
         return 0
-    if isinstance(old, UnknownWord) or isinstance(new, UnknownWord):
-        if isinstance(old, UnknownWord) and isinstance(new, UnknownWord) and (old.value, old.kind) == (new.value, new.kind):
-            return 0
+    if word_kind(old) != word_kind(new):
         raise NotSteadyError
-    return int(new) - int(old)
+    return int(plain_value(new)) - int(plain_value(old))
+
+
+def word_kind(word: Any) -> str:
+    """The kind of an unknown word; empty for others."""
+    return word.kind if isinstance(word, UnknownWord) else ""
+
+
+def plain_value(word: Any) -> Any:
+    """The value of a word, also if it is only assumed."""
+    return word.value if isinstance(word, UnknownWord) else word
+
+
+def replace_value(word: Any, value: Any) -> Any:
+    """A word of the same kind with another value."""
+    return UnknownWord(value, word.machine, word.kind) if isinstance(word, UnknownWord) else value
 
 
 def advance(machine: Machine, start: MachineState, end: MachineState, iterations: int) -> None:
     """Put the machine into the state after further iterations that equal the one from start to end."""
     for words in machine_words(machine):
         for place, word in words.items() if isinstance(words, dict) else enumerate(words):
-            if isinstance(word, LinearWord):
-                words[place] = word.value + iterations * word.step
+            linear = plain_value(word)
+            if isinstance(linear, LinearWord):
+                words[place] = replace_value(word, linear.value + iterations * linear.step)
     for name, number in end.counters.items():
         setattr(machine, name, number + iterations * (number - start.counters[name]))
     shift = machine.clock - end.counters["clock"]
