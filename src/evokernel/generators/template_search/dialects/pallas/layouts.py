@@ -79,7 +79,10 @@ def jax_dtype(operand: Operand) -> str:
 
 
 def nest_layout(axes: Sequence[Axis], operands: Sequence[Operand], names: Mapping[Node, str], order: Sequence[int] = ()) -> Layout:
-    """One loop per axis, at least two, with tensors in their own layout; extents are `n0`, `n1`, ...; `order`: another order of the loops."""
+    """One loop per axis, at least two, with tensors in their own layout; extents are `n0`, `n1`, ...
+
+    `order`: another order of the loops.
+    """
     fill = max(0, 2 - len(axes))
     loops = (*(Loop("1"),) * fill, *(Loop(f"n{i}", a.is_reduced) for i, a in enumerate(axes)))
     is_moved = list(order) != sorted(order)

@@ -35,8 +35,9 @@ def as_two_loops(pattern: KernelPattern) -> tuple[Sequence[Axis], Sequence[Opera
     shape = pattern.root.shape
     if any(o.node.op == "index" for o in pattern.operands):
         return [Axis(Num.of(1)), Axis(multiply_nums(shape))], [Operand(o.node, (False, *o.present)) for o in pattern.operands]
-    has_loops, split = bool(pattern.axes), 1 if has_first_axis_in_lanes(pattern) else max(0, len(shape) - 1)
-    return [Axis(multiply_nums(shape[:split])), Axis(multiply_nums(shape[split:]))], [Operand(o.node, (has_loops and o.is_full,) * 2) for o in pattern.operands]
+    split = 1 if has_first_axis_in_lanes(pattern) else max(0, len(shape) - 1)
+    operands = [Operand(o.node, (bool(pattern.axes) and o.is_full,) * 2) for o in pattern.operands]
+    return [Axis(multiply_nums(shape[:split])), Axis(multiply_nums(shape[split:]))], operands
 
 
 def describe(pattern: KernelPattern) -> PatternDescription:

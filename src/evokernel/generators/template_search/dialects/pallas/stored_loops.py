@@ -11,7 +11,10 @@ from evokernel.generators.template_search.patterns import Axis, KernelPattern, O
 
 
 def order_loops(pattern: KernelPattern) -> tuple[KernelPattern, tuple[int, ...]]:
-    """The pattern with one loop per axis, and the order in which XLA stores these; the pattern as it is if a matrix can express the order."""
+    """The pattern with one loop per axis, and the order in which XLA stores these.
+
+    If XLA stores the tensor in the order of its axes, or it is a matrix, this is the pattern as it is.
+    """
     as_it_is = (pattern, tuple(range(len(pattern.axes))))
     if not pattern.main_nodes or any(o.node.op != "leaf" or o.node.dtype != "float32" for o in pattern.operands):
         return as_it_is
