@@ -15,6 +15,7 @@ from evokernel.generators.template_search.dialects.pallas.common_decisions impor
     NEST_ROWS,
     ROWS,
     SEMANTICS,
+    TAIL_CHUNK,
     TURN,
     always,
     is_transposed,
@@ -48,7 +49,7 @@ def describe_nest(pattern: KernelPattern, x: Node) -> PatternDescription:
     variables = {
         "layout": layout, "nest": Nest(layout, False), "fold": split.main_nodes[0].name.removeprefix("arg"), "kind": x.dtype,
     }  # fmt: skip
-    traits = {"nest"} if split.axes[order[-1]].is_reduced else {"nest", "tiled"}
+    traits = {"nest", "tail" if split.axes[order[-1]].is_reduced else "tiled"}
     return PatternDescription((StageArgument("x", x), *extents), variables, frozenset(traits))
 
 
@@ -63,7 +64,8 @@ template = KernelTemplate(
         Decision("algorithm", ("native", "equal", "last"), trait="strided"),
         NEST_ROWS._replace(when=always, options=("8", "64"), trait="nest"),
         NEST_LANES._replace(when=always, trait="tiled"),
-        NEST_CHUNK._replace(when=always, options=("64", "512", "16384"), trait="nest", excluded_by=""),
+        NEST_CHUNK._replace(when=always, options=("64", "512"), trait="tiled", excluded_by=""),
+        TAIL_CHUNK._replace(when=always, options=("512", "2048", "16384")),
         LANES._replace(trait="strided"),
         TURN._replace(when=is_unchunked, trait="rows"),
         Decision("out", ("column", "lanes"), lambda choice: is_unchunked(choice) and not is_transposed(choice), trait="rows"),
