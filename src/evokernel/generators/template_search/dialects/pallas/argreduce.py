@@ -37,7 +37,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     if is_reordered(pattern):
         return describe_nest(pattern, x)
     arguments, is_strided = axis_arguments(x, main.dims[0])
-    variables = {"strided": is_strided, "fold": main.name.removeprefix("arg"), "kind": x.dtype}
+    variables = {"strided": is_strided, "fold": main.name.removeprefix("arg"), "kind": x.dtype, "nest": None}
     return PatternDescription(arguments, variables, frozenset({"strided" if is_strided else "rows"}))
 
 
