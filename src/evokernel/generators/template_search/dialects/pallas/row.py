@@ -34,7 +34,6 @@ from evokernel.generators.template_search.dialects.pallas.common_decisions impor
 )  # fmt: skip
 from evokernel.generators.template_search.dialects.pallas.emit import emit_function
 from evokernel.generators.template_search.dialects.pallas.loop_nests import reduction_traits, reduction_variables, stage_arguments
-from evokernel.generators.template_search.dialects.pallas.stored_loops import order_loops
 from evokernel.generators.template_search.graph import UnsupportedPattern, is_same_shape
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, name_free_numbers
 from evokernel.generators.template_search.patterns import KernelPattern
@@ -44,7 +43,6 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     """Describes reductions in every layout the loops allow; the result has the shape of the input or of a reduction."""
     if not any(a.is_reduced for a in pattern.axes):
         raise UnsupportedPattern("a reduction over axes of extent one")
-    pattern, _ = order_loops(pattern)
     names = {o.node: f"x{i}" for i, o in enumerate(pattern.operands)}
     free = name_free_numbers(pattern.root)
 

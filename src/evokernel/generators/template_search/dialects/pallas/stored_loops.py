@@ -6,17 +6,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evokernel.generators.template_search.dialects.pallas.row_program import stored_order
-from evokernel.generators.template_search.graph import pad_rank
+from evokernel.generators.template_search.graph import Node, pad_rank
 from evokernel.generators.template_search.patterns import Axis, KernelPattern, Operand
+
+FAMILIES = ("reduce", "argreduce")
+
+
+def is_argument(node: Node) -> bool:
+    """Whether a tensor of floats is an argument of the kernel, not a result of another stage."""
+    return node.op == "leaf" and node.dtype == "float32" and node.name.startswith("in_")
 
 
 def order_loops(pattern: KernelPattern) -> tuple[KernelPattern, tuple[int, ...]]:
     """The pattern with one loop per axis, and the order in which XLA stores these.
 
-    If XLA stores the tensor in the order of its axes, or it is a matrix, this is the pattern as it is.
+    If XLA stores the tensor in the order of its axes, or it is a matrix, this is the pattern as it is; also for a result of another
+    stage, whose order that stage decides.
     """
     as_it_is = (pattern, tuple(range(len(pattern.axes))))
-    if not pattern.main_nodes or any(o.node.op != "leaf" or o.node.dtype != "float32" for o in pattern.operands):
+    if pattern.family not in FAMILIES or not all(is_argument(o.node) for o in pattern.operands):
         return as_it_is
     main = pattern.main_nodes[0]
     shape = main.args[0].shape
