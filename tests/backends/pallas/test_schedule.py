@@ -162,6 +162,19 @@ def test_unknown_content_of_a_dump_is_a_doubt(estimate_dump, part, change, note)
     assert note in " ".join(result.notes)
 
 
+@pytest.mark.parametrize(("extents", "is_known"), [("1", True), ("1,1", True), ("2", False)])
+def test_copy_of_one_element_into_a_register_takes_a_read(estimate_dump, extents, is_known):
+    """The calling program copies it, so the compiler dumps no schedule for it."""
+
+    def add_copy(text):
+        return re.sub(r"(ENTRY .*\n)", rf"\1  %copy.77 = f32[{extents}]{{0:T(128)}} copy(%other)\n", text, count=1)
+
+    before, after = estimate_dump("add"), estimate_dump("add", **{"TLP-hlo": add_copy})
+    assert after.is_certified == is_known
+    read_us = V5E.read_latency / V5E.clock_hz * 1e6
+    assert after.latency_us - before.latency_us == pytest.approx(read_us if is_known else 0, abs=1e-3)
+
+
 def test_missing_reports_give_no_figures(tmp_path):
     files = {name: text for name, text in dump("add").items() if "vmem_report" not in name and "utilization" not in name}
     result = estimate_schedule(unpack(files, tmp_path), V5E)

@@ -8,18 +8,18 @@ from test_schedule import estimate_dump  # noqa: F401
 from test_schedule_parts import V5E, program
 
 from evokernel.backends.pallas.schedule import simulate
+from evokernel.backends.pallas.schedule.linear_words import IterationLimit, LinearWord, NotSteadyError
 from evokernel.backends.pallas.schedule.simulate import OUT_OF_TIME, Execution, execute_program, extrapolate_copy, translate_program
-from evokernel.backends.pallas.schedule.steady_loop import IterationLimit, LinearWord, NotSteadyError
 
 READ = "%1 = dma.hbm_to_vmem /*hbm=*/0, /*size_in_granules=*/{size}, /*vmem=*/0, /*dst_syncflagno=*/{flag}"
 WAIT = "%2 = dma.done.wait {flag}, {size}"
 CLEAR = "%3 = vsyncadd {flag}, -{size}"
 
 
-def make_loop(count, *body):
+def make_loop(count, *body, before=""):
     """A loop with a counter in register 1, which ends when the counter reaches the count."""
     return program(
-        "%s1_s1 = smov 0",
+        f"%s1_s1 = smov 0 ;; {before}".removesuffix(" ;; "),
         "%s1_s1 = sadd.s32 %s1_s1, 1 @1",
         *body,
         f"%p1_p1 = scmp.lt.s32.totalorder %s1_s1, {count}",
@@ -79,6 +79,20 @@ def test_rare_event_inside_a_loop_is_executed(monkeypatch):
     (exact, _) = execute(make_loop(5000, *body), monkeypatch, False)
     assert exact.transfers == 10
     assert check_equal(make_loop(5000, *body), monkeypatch) > 1000
+
+
+def test_loop_over_an_array_in_scalar_memory_is_skipped(monkeypatch):
+    """Each iteration reads the next index and transfers the row that it names."""
+    body = (
+        "%s2_s2 = sadd.s32 %s1_s1, 4096",
+        "%s3_s3 = sld [smem:[%s2_s2]]",
+        "%s4_s4 = sshll.u32 %s3_s3, 7",
+        "%5 = dma.hbm_to_vmem /*hbm=*/%s4_s4, /*size_in_granules=*/9, /*vmem=*/0, /*dst_syncflagno=*/3",
+        "%6 = dma.done.wait 3, 9",
+        "%7 = vsyncadd 3, -9",
+    )
+    transfer = "%8 = dma.hbm_to_smem /*hbm=*/0, /*size_in_granules=*/1024, /*smem=*/4096, /*dst_syncflagno=*/9"
+    assert check_equal(make_loop(6000, *body, before=transfer), monkeypatch) > 5000
 
 
 def test_loop_whose_work_grows_is_not_skipped(monkeypatch):

@@ -46,6 +46,12 @@ class Instruction(NamedTuple):
         return min(map(shape_bytes, SHAPE.findall(self.type)[:2]), default=0.0)
 
     @property
+    def element_count(self) -> int:
+        """Number of elements of the result, if it is one array; otherwise 0."""
+        shape = SHAPE.match(self.type)
+        return prod(int(extent) for extent in shape[2].split(",") if extent) if shape else 0
+
+    @property
     def is_scalar(self) -> bool:
         """Whether the result is a scalar."""
         return bool(re.match(r"\w+\[\]", self.type))

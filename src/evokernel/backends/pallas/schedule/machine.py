@@ -78,7 +78,7 @@ def lift_operation(operation: str, swapped: bool = False) -> Callable[[UnknownWo
     def apply(self: UnknownWord, other: Any) -> UnknownWord:
         left, right = (other, self) if swapped else (self, other)
         value = calculate(*(word.value if isinstance(word, UnknownWord) else word for word in (left, right)))
-        return UnknownWord(int(value), self.machine, result_kind(operation, left, right))
+        return UnknownWord(int(value) if isinstance(value, bool) else value, self.machine, result_kind(operation, left, right))
 
     return apply
 
@@ -96,11 +96,24 @@ class ScalarMemory(dict[Any, Any]):
     def __init__(self, machine: Machine) -> None:
         super().__init__()
         self.machine = machine
+        self.tables: dict[int, int] = {}
+        """The arrays that transfers wrote: their length by address."""
 
     def __missing__(self, address: Any) -> UnknownWord:
-        if not isinstance(address, UnknownWord) and address >= ARGUMENTS:
+        if isinstance(address, UnknownWord):
+            return self.machine.make_unknown()
+        for start, length in self.tables.items():
+            if start <= address < start + length:  # increasing words, so that no block equals the previous one
+                return UnknownWord(address - start, self.machine, INDEX)
+        if address >= ARGUMENTS:
             return UnknownWord(address & (SMEM_WORDS - 1), self.machine, INDEX)
         return self.machine.make_unknown()
+
+    def add_table(self, start: int, length: int) -> None:
+        """Overwrite words with an array whose contents are not known."""
+        for address in [address for address in self if start <= address < start + length]:
+            del self[address]
+        self.tables = {start: length, **{at: n for at, n in self.tables.items() if at != start}}
 
 
 class SyncFlag:
@@ -174,8 +187,7 @@ class Machine:
         size = granules * self.chip.granule_bytes
         self.transfers += 1
         if target == "smem" and not isinstance(smem, UnknownWord) and smem:
-            for word in range(min(size // 4, SMEM_WORDS)):  # increasing words, so that no block equals the previous one
-                self.smem[smem + word] = UnknownWord(word, self, INDEX)
+            self.smem.add_table(smem, min(size // 4, SMEM_WORDS))
         if "hbm" in (source, target):
             twice = 2 if source == target else 1
             begin = max(self.clock, self.channel_free_at)

@@ -278,8 +278,11 @@ class ModuleWalk:
         run.times += self.repeats
 
     def count_without_schedule(self, step: hlo.Instruction) -> None:
-        """Counts an operation without a dumped schedule: copies into scalar memory and scalar arithmetic belong to the calling program."""
-        if step.opcode == "copy" and step.writes_smem:
+        """Counts an operation without a dumped schedule: copies into scalar memory and scalar arithmetic belong to the calling program.
+
+        That program also copies an array of one element into a register, which a kernel then receives as a scalar.
+        """
+        if step.opcode == "copy" and (step.writes_smem or step.element_count == 1):
             seconds = step.bytes / self.bandwidth + self.chip.read_latency / self.chip.clock_hz
             self.seconds += seconds
             self.total.add(

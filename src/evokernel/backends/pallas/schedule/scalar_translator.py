@@ -204,6 +204,8 @@ class ScalarTranslator:
                 return f"f{base}({left},{right})"
             if (base in ARITHMETIC and qualifiers[:1] != ["f32"]) or base == "smov":
                 return ARITHMETIC[base].format(left, right)
+            if (base, *qualifiers) == ("smulhi", "u32"):
+                return f"((({left}&{WORD_MASK})*({right}&{WORD_MASK}))>>32)"
             if base in EXTREMES and qualifiers[:1] in (["s32"], ["u32"]):
                 return EXTREMES[base].format(integer_expression(left, qualifiers[0]), integer_expression(right, qualifiers[0]))
         return "m.make_unknown()"

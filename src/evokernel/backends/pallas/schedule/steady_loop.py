@@ -11,9 +11,18 @@ import math
 from collections import deque
 from typing import Any, NamedTuple, Protocol
 
-from evokernel.backends.pallas.schedule.machine import WORD_MASK, Machine, SyncFlag, UnknownWord
+from evokernel.backends.pallas.schedule.linear_words import (
+    IterationLimit,
+    LinearWord,
+    NotSteadyError,
+    SteadyMemory,
+    find_step,
+    plain_value,
+    replace_value,
+    word_kind,
+)
+from evokernel.backends.pallas.schedule.machine import Machine, SyncFlag
 
-SIGN_BIT = 1 << 31
 MAX_LAPS = 16
 """Iterations that may form one period: double buffering has two."""
 MAX_LAP_BLOCKS = 128
@@ -35,160 +44,12 @@ COUNTERS = (
 """Numbers of the machine that grow by the same amount in every period."""
 
 
-class NotSteadyError(ArithmeticError):
-    """The loop does something that is not a linear function of the iteration."""
-
-
-class IterationLimit:
-    """How many further iterations take the same decisions."""
-
-    def __init__(self) -> None:
-        self.iterations = math.inf
-
-    def keep_within(self, value: int, step: int, low: float, high: float) -> None:
-        """Lower the limit so that a linear function stays within these values, which its first value does."""
-        room = (high - value) if step > 0 else (value - low)
-        if not math.isinf(room):
-            self.iterations = min(self.iterations, int(room) // abs(step))
-
-
-class LinearWord:
-    """A word that changes by a constant in every iteration: `value` now, `value + step` in the next one. `step` is not zero."""
-
-    __slots__ = ("limit", "step", "value")
-
-    def __init__(self, value: int, step: int, limit: IterationLimit) -> None:
-        self.value, self.step, self.limit = value, step, limit
-
-    def make(self, value: int, step: int) -> Any:
-        return LinearWord(value, step, self.limit) if step else value
-
-    def __add__(self, other: Any) -> Any:
-        if isinstance(other, LinearWord):
-            return self.make(self.value + other.value, self.step + other.step)
-        return self.make(self.value + read_word(other), self.step)
-
-    __radd__ = __add__
-
-    def __neg__(self) -> Any:
-        return self.make(-self.value, -self.step)
-
-    def __sub__(self, other: Any) -> Any:
-        return self + (-other if isinstance(other, LinearWord) else -read_word(other))
-
-    def __rsub__(self, other: Any) -> Any:
-        return -self + other
-
-    def __mul__(self, other: Any) -> Any:
-        factor = read_word(other)
-        return self.make(self.value * factor, self.step * factor)
-
-    __rmul__ = __mul__
-
-    def __lshift__(self, other: Any) -> Any:
-        return self * (1 << read_word(other))
-
-    def __rshift__(self, other: Any) -> Any:
-        size = 1 << read_word(other)
-        if self.step % size == 0:
-            return self.make(self.value // size, self.step // size)
-        start = self.value - self.value % size
-        self.limit.keep_within(self.value, self.step, start, start + size - 1)
-        return self.value // size
-
-    def __and__(self, other: Any) -> Any:
-        mask = read_word(other)
-        lowest = mask & -mask
-        if mask < 0 or mask & (mask + lowest):  # more than one run of bits
-            raise NotSteadyError(f"mask {mask:#x}")
-        return self.modulo(mask + lowest) - self.modulo(lowest) if mask else 0
-
-    __rand__ = __and__
-
-    def modulo(self, size: int) -> Any:
-        """The lowest bits: linear until they wrap around."""
-        if size == 1:
-            return 0
-        value, step = self.value % size, (self.step + size // 2) % size - size // 2
-        if step:
-            self.limit.keep_within(value, step, 0, size - 1)
-        return self.make(value, step)
-
-    def __xor__(self, other: Any) -> Any:
-        if read_word(other) != SIGN_BIT or not 0 <= self.value <= WORD_MASK:
-            raise NotSteadyError
-        start = self.value & SIGN_BIT
-        self.limit.keep_within(self.value, self.step, start, start + SIGN_BIT - 1)
-        return self.make(self.value ^ SIGN_BIT, self.step)
-
-    __rxor__ = __xor__
-
-    def __divmod__(self, other: Any) -> tuple[Any, Any]:
-        divisor = read_word(other)
-        start = self.value - self.value % divisor
-        self.limit.keep_within(self.value, self.step, start, start + divisor - 1)
-        return self.value // divisor, self.make(self.value - start, self.step)
-
-    def is_below(self, other: Any, margin: int) -> bool:
-        """Whether this word is less than another plus a margin, now and in the iterations up to the limit."""
-        difference = self - other - margin
-        if not isinstance(difference, LinearWord):
-            return bool(difference < 0)
-        is_below = difference.value < 0
-        low, high = (-math.inf, -1) if is_below else (0, math.inf)
-        self.limit.keep_within(difference.value, difference.step, low, high)
-        return is_below
-
-    def __lt__(self, other: Any) -> bool:
-        return self.is_below(other, 0)
-
-    def __le__(self, other: Any) -> bool:
-        return self.is_below(other, 1)
-
-    def __gt__(self, other: Any) -> bool:
-        return not self.is_below(other, 1)
-
-    def __ge__(self, other: Any) -> bool:
-        return not self.is_below(other, 0)
-
-    def __eq__(self, other: object) -> bool:
-        difference = self - other
-        if not isinstance(difference, LinearWord):
-            return bool(difference == 0)
-        quotient, rest = divmod(-difference.value, difference.step)
-        if not rest and quotient >= 0:  # equal in iteration `quotient`, counted from now
-            self.limit.iterations = min(self.limit.iterations, max(0, quotient - 1))
-        return difference.value == 0
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __bool__(self) -> bool:
-        return self != 0
-
-    def __hash__(self) -> int:
-        raise NotSteadyError
-
-    def refuse(self, other: Any = None) -> Any:
-        """Raise: the result would not be linear."""
-        raise NotSteadyError
-
-    __index__ = __int__ = refuse
-    __or__ = __ror__ = __rlshift__ = __rrshift__ = __rdivmod__ = refuse
-
-
-def read_word(word: Any) -> int:
-    """The word if it is known and constant."""
-    if isinstance(word, LinearWord | UnknownWord):
-        raise NotSteadyError
-    return int(word)
-
-
 class MachineState(NamedTuple):
     """A copy of everything that a machine changes."""
 
     words: tuple[dict[Any, Any], ...]
     """By place: registers, predicates, scalar memory, and results of divisions."""
+    tables: dict[int, int]
     flags: dict[Any, tuple[int, tuple[tuple[float, int], ...]]]
     channel_free_at: float
     counters: dict[str, float]
@@ -199,7 +60,7 @@ class MachineState(NamedTuple):
         flags = {number: (flag.count, tuple(flag.pending)) for number, flag in machine.flags.items()}
         counters = {name: getattr(machine, name) for name in COUNTERS}
         words = tuple(dict(one) if isinstance(one, dict) else dict(enumerate(one)) for one in machine_words(machine))
-        return cls(words, flags, machine.channel_free_at, counters)
+        return cls(words, machine.smem.tables, flags, machine.channel_free_at, counters)
 
     def restore(self, machine: Machine) -> None:
         """Put the machine back into this state; its lists stay the same objects."""
@@ -207,6 +68,7 @@ class MachineState(NamedTuple):
         machine.registers[:], machine.predicates[:] = registers.values(), predicates.values()
         machine.smem.clear()
         machine.smem.update(smem)
+        machine.smem.tables = self.tables
         machine.division_results = deque(division_results.values())
         machine.flags.clear()
         for number, (count, pending) in self.flags.items():
@@ -230,7 +92,7 @@ class MachineState(NamedTuple):
 
     def is_same_phase(self, other: MachineState) -> bool:
         """Whether both states have the same transfers in flight, at the same distance from completion."""
-        return self.flag_counts == other.flag_counts and all(
+        return (self.flag_counts, self.tables) == (other.flag_counts, other.tables) and all(
             abs(one - two) <= CYCLE_TOLERANCE for one, two in zip(self.relative_times, other.relative_times, strict=True)
         )
 
@@ -265,7 +127,8 @@ def skip_steady_iterations(runner: BlockRunner) -> int:
     period = find_period(runner)
     if period is None:
         return 0
-    limit, old_block, old_hits = IterationLimit(), runner.block, list(hits)
+    limit, old_block, old_hits, memory = IterationLimit(), runner.block, list(hits), machine.smem
+    machine.smem = SteadyMemory(memory)
     try:
         set_linear_words(machine, period, limit)
         exits = [runner.step() for _ in period.exits]
@@ -273,12 +136,16 @@ def skip_steady_iterations(runner: BlockRunner) -> int:
         if exits != period.exits or not end.is_same_phase(period.after):
             raise NotSteadyError
         check_linear_words(period, end)
+        iterations = 0 if math.isinf(limit.iterations) else int(limit.iterations)
+        advance(machine, period.after, end, iterations)
     except NotSteadyError:
         period.after.restore(machine)
         runner.block, hits[:] = old_block, old_hits
         return 0
-    iterations = 0 if math.isinf(limit.iterations) else int(limit.iterations)
-    advance(machine, period.after, end, iterations)
+    finally:
+        memory.clear()
+        memory.update(machine.smem)
+        memory.tables, machine.smem = machine.smem.tables, memory
     hits[:] = [now + (now - old) * iterations for now, old in zip(hits, old_hits)]
     return iterations * len(exits)
 
@@ -334,7 +201,7 @@ def set_linear_words(machine: Machine, period: Period, limit: IterationLimit) ->
             raise NotSteadyError
         for place, new in new_words.items():
             if step := find_step(old_words[place], new):
-                words[place] = LinearWord(new, step, limit)
+                words[place] = replace_value(new, LinearWord(plain_value(new), step, limit))
 
 
 def check_linear_words(period: Period, end: MachineState) -> None:
@@ -344,30 +211,23 @@ def check_linear_words(period: Period, end: MachineState) -> None:
             raise NotSteadyError
         for place, new in new_words.items():
             step, last = find_step(old_words[place], new), last_words[place]
-            is_linear = isinstance(last, LinearWord)
-            if is_linear != bool(step) or (is_linear and (last.value, last.step) != (new + step, step)):
+            linear = plain_value(last)
+            is_linear = isinstance(linear, LinearWord)
+            if is_linear != bool(step) or (is_linear and (linear.value, linear.step) != (plain_value(new) + step, step)):
+                raise NotSteadyError
+            if word_kind(last) != word_kind(new):
                 raise NotSteadyError
             if not is_linear and find_step(new, last):
                 raise NotSteadyError
-
-
-def find_step(old: Any, new: Any) -> int:
-    """The difference of two words; zero for the same unknown word."""
-    if old is new:
-        return 0
-    if isinstance(old, UnknownWord) or isinstance(new, UnknownWord):
-        if isinstance(old, UnknownWord) and isinstance(new, UnknownWord) and (old.value, old.kind) == (new.value, new.kind):
-            return 0
-        raise NotSteadyError
-    return int(new) - int(old)
 
 
 def advance(machine: Machine, start: MachineState, end: MachineState, iterations: int) -> None:
     """Put the machine into the state after further iterations that equal the one from start to end."""
     for words in machine_words(machine):
         for place, word in words.items() if isinstance(words, dict) else enumerate(words):
-            if isinstance(word, LinearWord):
-                words[place] = word.value + iterations * word.step
+            linear = plain_value(word)
+            if isinstance(linear, LinearWord):
+                words[place] = replace_value(word, linear.value + iterations * linear.step)
     for name, number in end.counters.items():
         setattr(machine, name, number + iterations * (number - start.counters[name]))
     shift = machine.clock - end.counters["clock"]

@@ -36,7 +36,7 @@ def format_call(stage: RenderedStage, shape_names: ShapeNames) -> str:
     """The line that calls a stage."""
     arguments = [format_argument(g.value, shape_names) for g in stage.description.arguments]
     like = shape_names.get(shape_texts(stage.stage.out.shape))
-    if like and "flat" in stage.description.traits:
+    if like and "flat" in stage.description.traits and "leading" not in stage.description.traits:
         # Written for any number of axes, so that a model can copy the call for another rank.
         sizes = {"n0": f"{like}.size // {like}.shape[-1]", "n1": f"{like}.shape[-1]"}
         arguments = [sizes.get(g.name, text) for g, text in zip(stage.description.arguments, arguments)]

@@ -20,10 +20,12 @@ from evokernel.generators.template_search.dialects.pallas.row_program import (
     SUBLANES,
     RowProgram,
     find_program,
+    has_first_axis_in_lanes,
     is_better_turned,
     is_stored_turned,
     matrix_bytes,
 )
+from evokernel.generators.template_search.dialects.pallas.stored_loops import is_reordered, nest_axes
 from evokernel.generators.template_search.graph import Node, UnsupportedPattern, element_count, pad_rank, walk
 from evokernel.generators.template_search.patterns import KernelPattern
 from evokernel.generators.template_search.stage_planner import Stage
@@ -79,13 +81,15 @@ def row_sizes(pattern: KernelPattern) -> tuple[int, int]:
     if len(pattern.axes) > 1:
         return extent_of([a.extent for a in pattern.axes[:-1]]), extent_of([pattern.axes[-1].extent])
     shape = pattern.tensors[0].shape if pattern.family == "crossentropy" else pattern.root.shape
+    if has_first_axis_in_lanes(pattern):
+        return extent_of(shape[1:]), extent_of(shape[:1])
     return extent_of(shape[:-1]), extent_of(shape[-1:])
 
 
 def fit_rows(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
     """Rows of a block that holds complete rows, or a chunk or tile of them."""
     rows, cols = row_sizes(pattern)
-    if choice.get("view") == "nest":
+    if choice.get("view") == "nest" or has_reordered_nest(pattern, choice):
         return fit_nest_rows(pattern, options)
     if rows == 1 and all(a.is_reduced for a in pattern.axes) and "lanes" not in choice:
         cols = LANES * SUBLANES  # all elements in rows of lanes, whose number is decided later
@@ -108,10 +112,14 @@ def fit_reduction_out(pattern: KernelPattern, options: Sequence[str], choice: Ch
 
 def fit_nest_rows(pattern: KernelPattern, options: Sequence[str]) -> str:
     """Steps of the loop before the first reduced one that a block of a nest holds; whole registers if that loop is in sublanes."""
-    kept = [i for i, a in enumerate(pattern.axes) if not a.is_reduced and i < len(pattern.axes) - 1]
-    inner = extent_of([a.extent for a in pattern.axes[kept[-1] + 1 :]]) * FLOAT_BYTES if kept else BLOCK_BYTES
-    outer = extent_of([pattern.axes[kept[-1]].extent]) if kept else 1
-    least = SUBLANES if pattern.axes[-1].is_reduced else 1
+    axes = nest_axes(pattern)
+    kept = [i for i, a in enumerate(axes) if not a.is_reduced and i < len(axes) - 1]
+    inner = extent_of([a.extent for a in axes[kept[-1] + 1 :]]) * FLOAT_BYTES if kept else BLOCK_BYTES
+    outer = extent_of([axes[kept[-1]].extent]) if kept else 1
+    if is_reordered(pattern):
+        registers = [o for o in options if int(o) % SUBLANES == 0]
+        return largest_option(registers, min(BLOCK_BYTES / inner, outer) if axes[-1].is_reduced else SUBLANES)
+    least = SUBLANES if axes[-1].is_reduced else 1
     return largest_option(options, max(least, min(BLOCK_BYTES / inner, outer / STEPS)))
 
 
@@ -120,8 +128,15 @@ def fit_map_cols(pattern: KernelPattern, options: Sequence[str], choice: Choice)
     return "all" if padded_bytes(row_sizes(pattern)[1]) * SUBLANES <= BLOCK_BYTES else "512"
 
 
+def has_reordered_nest(pattern: KernelPattern, choice: Choice) -> bool:
+    """Whether the loops of a block are in another order than the axes of the tensor."""
+    return (pattern.family == "argreduce" or choice.get("view") == "nest") and is_reordered(pattern)
+
+
 def fit_reduction(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
-    """Complete rows if they fit, otherwise chunks."""
+    """Complete rows if they fit, otherwise chunks; of a nest that reduces complete registers, always chunks."""
+    if has_reordered_nest(pattern, choice) and not nest_axes(pattern)[-1].is_reduced:
+        return "chunks"
     return "whole" if padded_bytes(row_sizes(pattern)[1]) <= ROW_BYTES else "chunks"
 
 
@@ -130,6 +145,8 @@ def fit_view(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> 
     loops = [a.is_reduced for a in pattern.axes]
     if "nest" not in options:
         return "rows" if "rows" in options else ""
+    if is_reordered(pattern):
+        return "nest"
     inner = extent_of([a.extent for a in pattern.axes[loops.index(True) :]]) * FLOAT_BYTES
     return "nest" if not loops[-1] and inner <= 2 * BLOCK_BYTES else "rows"
 
@@ -138,13 +155,27 @@ def fit_nest_lanes(pattern: KernelPattern, options: Sequence[str], choice: Choic
     """Lanes of a block of a nest: as many as there are."""
     if not any(not a.is_reduced for a in pattern.axes):
         return covering_option(options, extent_of(pattern.main_nodes[0].args[0].shape[-1:]), 1024)
-    return covering_option(options, extent_of([pattern.axes[-1].extent]), 1024)
+    return covering_option(options, extent_of([nest_axes(pattern)[-1].extent]), 1024)
 
 
 def fit_chunk(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
     """The largest chunk whose block is small enough; a block has no more rows than there are."""
+    if has_reordered_nest(pattern, choice):
+        if pattern.family == "argreduce" and nest_axes(pattern)[-1].is_reduced:
+            return covering_option(options, extent_of([nest_axes(pattern)[-1].extent]), 16384)
+        return largest_option(options, 2 * BLOCK_BYTES / FLOAT_BYTES / (int(choice.get("rows") or 1) * int(choice.get("lanes") or 1)))
     rows = min(int(choice["rows"]), row_sizes(pattern)[0]) if choice.get("rows", "").isdigit() else 1
     return largest_option(options, max(2048.0, BLOCK_BYTES / FLOAT_BYTES / max(rows, SUBLANES)))
+
+
+def fit_argreduce_lanes(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Lanes of a block of a nest; the other blocks have complete axes."""
+    return fit_nest_lanes(pattern, options, choice) if is_reordered(pattern) else ""
+
+
+def fit_argreduce_chunk(pattern: KernelPattern, options: Sequence[str], choice: Choice) -> str:
+    """Chunks of a nest; those of rows do not depend on the sizes."""
+    return fit_chunk(pattern, options, choice) if is_reordered(pattern) else ""
 
 
 def product_sizes(pattern: KernelPattern) -> tuple[int, int, int]:
@@ -334,6 +365,7 @@ RULES = {
     ("map", "cols"): fit_map_cols,
     ("reduce", "algorithm"): fit_reduction, ("reduce", "out"): fit_reduction_out, ("row", "algorithm"): fit_reduction,
     ("reduce", "view"): fit_view, ("row", "view"): fit_view, ("reduce", "lanes"): fit_nest_lanes, ("row", "lanes"): fit_nest_lanes,
+    ("argreduce", "lanes"): fit_argreduce_lanes, ("argreduce", "chunk"): fit_argreduce_chunk,
     ("reduce", "chunk"): fit_chunk, ("row", "chunk"): fit_chunk,
     ("matmul", "left"): fit_left, ("matmul", "right"): fit_right, ("matmul", "rows"): fit_product_rows,
     ("matmul", "cols"): fit_product_cols, ("matmul", "chunk"): fit_product_chunk, ("matmul", "batch"): fit_product_batch,

@@ -78,15 +78,25 @@ def jax_dtype(operand: Operand) -> str:
     return NARROWED.get(operand.node.dtype, operand.node.dtype) if operand.node.op == "leaf" else "float32"
 
 
-def nest_layout(axes: Sequence[Axis], operands: Sequence[Operand], names: Mapping[Node, str]) -> Layout:
-    """One loop per axis, at least two, with tensors in their own layout; extents are `n0`, `n1`, ..."""
+def nest_layout(axes: Sequence[Axis], operands: Sequence[Operand], names: Mapping[Node, str], order: Sequence[int] = ()) -> Layout:
+    """One loop per axis, at least two, with tensors in their own layout; extents are `n0`, `n1`, ...
+
+    `order`: another order of the loops.
+    """
     fill = max(0, 2 - len(axes))
     loops = (*(Loop("1"),) * fill, *(Loop(f"n{i}", a.is_reduced) for i, a in enumerate(axes)))
+    is_moved = list(order) != sorted(order)
     views = []
     for o in operands:
         present = (*(False,) * fill, *o.present)
         shape = join_arguments(loop.extent if there else "1" for loop, there in zip(loops, present))
-        views.append(View(names[o.node], present, f"{operand_text(o, names[o.node])}.reshape({shape})", jax_dtype(o)))
+        text = f"{operand_text(o, names[o.node])}.reshape({shape})"
+        if is_moved:
+            text, present = f"{text}.transpose({join_arguments(map(str, order))})", tuple(present[i] for i in order)
+        views.append(View(names[o.node], present, text, jax_dtype(o)))
+    if is_moved:
+        back = join_arguments(str(list(order).index(i)) for i in range(len(order)))
+        return Layout(tuple(loops[i] for i in order), tuple(views), f"out.transpose({back})")
     return Layout(loops, tuple(views))
 
 

@@ -18,6 +18,7 @@ from evokernel.generators.template_search.dialects.pallas.layouts import (
     nest_layout,
     row_layout,
 )
+from evokernel.generators.template_search.dialects.pallas.stored_loops import nest_axes, order_loops
 from evokernel.generators.template_search.graph import Node, Num, reachable_nodes
 from evokernel.generators.template_search.kernel_template import StageArgument
 from evokernel.generators.template_search.patterns import KernelPattern
@@ -146,20 +147,21 @@ def reduction_layouts(pattern: KernelPattern, names: Mapping[Node, str], is_full
     cols = [i for i, a in enumerate(pattern.axes) if a.is_reduced]
     layouts = {"rows": row_layout(pattern.axes, pattern.operands, names, cols, is_full)}
     if len(pattern.axes) != 2 or not pattern.axes[1].is_reduced:
-        layouts["nest"] = nest_layout(pattern.axes, pattern.operands, names)
+        layouts["nest"] = nest_layout(pattern.axes, pattern.operands, names, order_loops(pattern)[1])
     return layouts
 
 
 def loop_traits(pattern: KernelPattern) -> set[str]:
     """Traits of the loops: all reduced, rows only or a nest; whether the last loop and whether earlier loops are not reduced."""
-    kept = [i for i, a in enumerate(pattern.axes) if not a.is_reduced]
+    axes = nest_axes(pattern)
+    kept = [i for i, a in enumerate(axes) if not a.is_reduced]
     if not kept:
         return {"single"}
     return (
-        {"some", "rows" if len(pattern.axes) == 2 and pattern.axes[1].is_reduced else "nest"}
-        | ({"strided"} if kept[-1] == len(pattern.axes) - 1 else set())
-        | ({"tail"} if [a.is_reduced for a in pattern.axes].index(True) == len(pattern.axes) - 1 else set())
-        | ({"outer"} if kept[0] < len(pattern.axes) - 1 else set())
+        {"some", "rows" if len(axes) == 2 and axes[1].is_reduced else "nest"}
+        | ({"strided"} if kept[-1] == len(axes) - 1 else set())
+        | ({"tail"} if [a.is_reduced for a in axes].index(True) == len(axes) - 1 else set())
+        | ({"outer"} if kept[0] < len(axes) - 1 else set())
     )
 
 

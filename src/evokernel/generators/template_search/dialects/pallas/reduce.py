@@ -32,6 +32,7 @@ from evokernel.generators.template_search.dialects.pallas.common_decisions impor
 from evokernel.generators.template_search.dialects.pallas.emit import START, emit_function
 from evokernel.generators.template_search.dialects.pallas.layouts import Layout
 from evokernel.generators.template_search.dialects.pallas.loop_nests import reduction_traits, reduction_variables, stage_arguments
+from evokernel.generators.template_search.dialects.pallas.stored_loops import order_loops
 from evokernel.generators.template_search.graph import UnsupportedPattern, reachable_nodes
 from evokernel.generators.template_search.kernel_template import KernelTemplate, PatternDescription, name_free_numbers
 from evokernel.generators.template_search.patterns import KernelPattern
@@ -42,6 +43,7 @@ def describe(pattern: KernelPattern) -> PatternDescription:
     (main,) = pattern.main_nodes
     if not any(a.is_reduced for a in pattern.axes):
         raise UnsupportedPattern("a reduction over axes of extent one")
+    pattern, _ = order_loops(pattern)
     names = {o.node: f"x{i}" for i, o in enumerate(pattern.operands)}
     free = name_free_numbers(pattern.root)
     variables = reduction_variables(pattern, names, free, False)

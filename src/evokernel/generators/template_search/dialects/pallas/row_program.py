@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from math import ceil, prod
 
-from evokernel.generators.template_search.graph import Node, Shape, UnsupportedPattern, broadcast_shapes, pad_rank, walk
-from evokernel.generators.template_search.patterns import find_factor
+from evokernel.generators.template_search.graph import Node, Num, Shape, UnsupportedPattern, broadcast_shapes, pad_rank, walk
+from evokernel.generators.template_search.patterns import KernelPattern, find_factor
 
 MOVES = frozenset({"slice", "cat", "expand", "permute"})
 STEPS = frozenset({"reduce", "matmul", "takealong"}) | MOVES
@@ -156,6 +156,32 @@ def find_sums(root: Node) -> list[Node]:
         elif node.op != "const":
             return []
     return list(sums)
+
+
+def stored_order(shape: Sequence[Num]) -> tuple[int, ...]:
+    """The axes from the outermost to the one in lanes, as XLA stores a tensor: with least padding at bench size, else as they are."""
+    sizes = [n.value for n in shape]
+    axes = [i for i in reversed(range(len(sizes))) if sizes[i] > 1]
+    orders = [(*(i for i in range(len(sizes)) if i not in (row, lane)), row, lane) for lane in axes for row in axes if row != lane]
+    return min(orders, key=lambda order: stored_bytes([sizes[i] for i in order]), default=tuple(range(len(sizes))))
+
+
+def stored_bytes(sizes: Sequence[float]) -> float:
+    """Bytes of an array in HBM, whose tiles have up to eight rows."""
+    tile_rows = next(rows for rows in (1, 2, 4, SUBLANES) if rows >= min(sizes[-2], SUBLANES))
+    return prod(sizes[:-2]) * ceil(sizes[-2] / tile_rows) * tile_rows * ceil(sizes[-1] / LANES) * LANES * FLOAT_BYTES
+
+
+def has_first_axis_in_lanes(pattern: KernelPattern) -> bool:
+    """Whether elementwise steps are over tensors of one shape that XLA stores with the first axis in lanes, and the last in sublanes.
+
+    Two axes are left to kernels over rows, and tiles of the last axis must be complete: only then the other axes are one in memory, too.
+    """
+    if pattern.family != "map" or len(pattern.axes) != 1 or any(o.node.op == "index" or not o.is_full for o in pattern.operands):
+        return False
+    shape = pattern.root.shape
+    axes = [i for i, n in enumerate(shape) if n.value > 1]
+    return len(axes) > 2 and axes[0] == 0 and stored_order(shape)[-2:] == (axes[-1], 0) and shape[axes[-1]].value % SUBLANES == 0
 
 
 def is_stored_turned(shape: Shape) -> bool:
