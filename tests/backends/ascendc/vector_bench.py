@@ -16,7 +16,7 @@ from evokernel.backends.native.toolchain import find_compiler
 
 HERE = Path(__file__).parent / "vector_api"
 RUNTIME = build.SIMULATOR_FOLDER / "runtime"
-RUNTIME_PARTS = ("access_history", "core", "diagnose", "group_ranges", "parts", "record", "traffic", "writers", "written")
+RUNTIME_PARTS = ("access_history", "core", "diagnose", "group_ranges", "parts", "pending_copies", "record", "traffic", "writers", "written")
 SOURCES = [*sorted(HERE.glob("*.cpp")), *(RUNTIME / f"{name}.cpp" for name in RUNTIME_PARTS)]
 FAST, HARDWARE, STRICT = range(3)
 SLOT = 24 * 1024

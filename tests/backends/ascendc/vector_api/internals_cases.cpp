@@ -3,6 +3,7 @@
 #include "allocator.h"
 #include "internals.h"
 #include "slices.h"
+#include "system.h"
 using namespace AscendC;
 
 CASE(registers_turn) {  // 16 by 16 by address registers
@@ -88,6 +89,71 @@ CASE(race_out) {
   PipeBarrier<PIPE_ALL>();
   Muls(c.work<float>(), c.in<float>(0), 2.0f, 256);
   DataCopy(globalOf(c), c.work<float>(), 256);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(c.out<float>(), globalOf(c), 256);
+}
+
+// ---- writes to the source of a copy out; p: whether the writer waits for it, the number of instructions that keep the writer waiting, and of copies ahead
+static void copiesAhead(const bench::Call& c) {
+  for (int64_t i = 0; i < c.p[2]; i++) DataCopy(globalOf(c)[3072], c.in<float>(2), 3072);
+}
+CASE(race_reused) {
+  Muls(c.work<float>(), c.in<float>(0), 2.0f, 3072);
+  PipeBarrier<PIPE_ALL>();
+  copiesAhead(c);
+  DataCopy(globalOf(c), c.work<float>(), 3072);
+  if (c.p[0]) {
+    SetFlag<HardEvent::MTE3_V>(EVENT_ID0);
+    WaitFlag<HardEvent::MTE3_V>(EVENT_ID0);
+  }
+  for (int64_t i = 0; i < c.p[1]; i++) Duplicate(c.in<float>(1), 1.0f, 4096);
+  Duplicate(c.work<float>(), 700.0f, 3072);
+  Adds(c.work<float>(), c.work<float>(), 1.0f, 3072);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(c.out<float>(), globalOf(c), 3072);
+}
+CASE(race_loaded_again) {
+  DataCopy(c.work<float>(), globalOf(c), 3072);
+  PipeBarrier<PIPE_ALL>();
+  for (int64_t i = 0; i < c.p[2]; i++) DataCopy(globalOf(c), c.in<float>(1), 3072);
+  DataCopy(globalOf(c), c.work<float>(), 3072);
+  if (c.p[0]) {
+    SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID0);
+    WaitFlag<HardEvent::MTE3_MTE2>(EVENT_ID0);
+  }
+  for (int64_t i = 0; i < c.p[1]; i++) DataCopy(c.in<float>(2), globalOf(c)[3072], 3072);
+  DataCopy(c.work<float>(), globalOf(c)[3072], 3072);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(c.out<float>(), globalOf(c), 3072);
+}
+CASE(race_rows_reused) {  // rows of 5 numbers, with a gap of 3 in global memory
+  Duplicate(c.work<float>(), 7.0f, 512);
+  PipeBarrier<PIPE_ALL>();
+  copiesAhead(c);
+  DataCopyPad(globalOf(c), c.work<float>(), DataCopyExtParams(32, 20, 1, 12, 0));
+  Duplicate(c.work<float>(), 8.0f, 256);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(c.out<float>(), globalOf(c), 256);
+}
+CASE(race_stored_again) {  // a later copy writes to the second half of the first one
+  Duplicate(c.work<float>(), 7.0f, 256);
+  Duplicate(c.out<float>(), 9.0f, 256);
+  PipeBarrier<PIPE_ALL>();
+  copiesAhead(c);
+  DataCopy(globalOf(c), c.work<float>(), 256);
+  DataCopy(globalOf(c)[128], c.out<float>(), 128);
+  Duplicate(c.work<float>(), 8.0f, 256);
+  PipeBarrier<PIPE_ALL>();
+  DataCopy(c.out<float>(), globalOf(c), 256);
+}
+CASE(race_added) {
+  Duplicate(c.work<float>(), 7.0f, 256);
+  PipeBarrier<PIPE_ALL>();
+  copiesAhead(c);
+  SetAtomicAdd<float>();
+  DataCopy(globalOf(c), c.work<float>(), 256);
+  SetAtomicNone();
+  Duplicate(c.work<float>(), 8.0f, 256);
   PipeBarrier<PIPE_ALL>();
   DataCopy(c.out<float>(), globalOf(c), 256);
 }

@@ -101,6 +101,7 @@ void Core::touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const 
     if (level == HARDWARE) {
       for (uint32_t block = first; block < first + count; block++) keepBefore(block);
       std::fill_n(history.done + first, count, finished(pipe));
+      if (!pendingCopies.isEmpty()) overwritePending(pipe, address, bytes);
     }
     history.addWrite(pipe, epoch[pipe], first, count);
     memset(known + address, 1, bytes);
@@ -108,6 +109,12 @@ void Core::touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const 
     history.addRead(pipe, epoch[pipe], first, count);
   }
   used(address, bytes);
+}
+
+void Core::overwritePending(int pipe, uint32_t address, uint64_t bytes) {
+  if (ordered(pipe, MTE3)) return;
+  double begins = started[pipe] + (pipe == MTE2 ? chip().copy(0) : 0);  // the first bytes of a copy in arrive after the memory latency
+  if (pendingCopies.overwrite(clock[pipe][MTE3], begins, address, bytes)) isUnsettled = true;
 }
 
 void Core::touchDry(int pipe, uint32_t first, uint32_t count, uint32_t address, uint64_t bytes) {

@@ -91,6 +91,7 @@ template <typename T> inline void copyIn(const AscendC::LocalTensor<T>& to, cons
 template <typename T> inline void copyOut(const AscendC::GlobalTensor<T>& to, const AscendC::LocalTensor<T>& from, const Strided& by, const char* what) {
   core->move(MTE3, to.rows(by.count, by.length, by.toGap));
   to.writes(what);
+  bool isStored = false;
   AscendC::LocalTensor<T> part = from;
   for (uint64_t i = 0; i < by.count; i++) {
     uint64_t skip = i * (by.length + by.toGap);
@@ -99,8 +100,13 @@ template <typename T> inline void copyOut(const AscendC::GlobalTensor<T>& to, co
     source(MTE3, part, by.length, what);
     if (core->atomic == Atomic::NONE) to.receives(int64_t(skip), part.data(), by.length, what);
     else to.gives(int64_t(skip), by.length, what);
-    if (to.stores(int64_t(skip), by.length)) store(reinterpret_cast<T*>(reinterpret_cast<uint8_t*>(to.data()) + skip), part.data(), by.length);
+    if (!to.stores(int64_t(skip), by.length)) continue;
+    store(reinterpret_cast<T*>(reinterpret_cast<uint8_t*>(to.data()) + skip), part.data(), by.length);
+    isStored = true;
   }
+  if (level != HARDWARE || !isStored) return;
+  StridedBytes local{from.address, by.count, by.length, by.length + by.fromGap}, global{to.base, by.count, by.length, by.length + by.toGap};
+  core->pendingCopies.add({local, global, core->epoch[MTE3], core->started[MTE3], core->time[MTE3], core->atomic != Atomic::NONE});
 }
 
 // The pipe that moves data between two local memories.

@@ -72,6 +72,8 @@ void Core::reset(int64_t block) {
   knownLow = LOCAL_BYTES;
   knownHigh = 0;
   stale.clear();
+  pendingCopies.clear();
+  isUnsettled = false;
   for (int space = 0; space < SPACES; space++) {
     top[space] = SPACE_START[space];
     uint32_t start = SPACE_START[space], end = std::min(std::max(high[space], start), SPACE_START[space + 1]);
@@ -101,6 +103,7 @@ void Core::leaveOut() {
 }
 
 void Core::finish() {
+  if (isUnsettled) settle();
   for (int pipe = 0; pipe < PIPES; pipe++) counts.end = std::max(counts.end, finished(pipe));
 }
 
@@ -127,6 +130,7 @@ void Core::wait(const Event& event, int pipe, bool isReuse) {
 }
 
 void Core::barrier() {
+  if (__builtin_expect(isUnsettled, 0)) settle();
   double latest = 0;
   for (int pipe = 0; pipe < PIPES; pipe++) latest = std::max(latest, finished(pipe));
   for (int pipe = 0; pipe < PIPES; pipe++) {
@@ -162,11 +166,14 @@ void Core::showStale(uint32_t block) {
   memcpy(one.bytes, local + block * BLOCK, BLOCK);
   memcpy(local + block * BLOCK, before + block * BLOCK, BLOCK);
   stale.push_back(one);
+  isUnsettled = true;
 }
 
-void Core::hideStale() {
+void Core::settle() {
   for (const Stale& one : stale) memcpy(local + one.block * BLOCK, one.bytes, BLOCK);
   stale.clear();
+  pendingCopies.repeat(local);
+  isUnsettled = false;
 }
 
 void Core::unknown(uint32_t address, uint64_t bytes, const uint8_t* at, const char* what) {

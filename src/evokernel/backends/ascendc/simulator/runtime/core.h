@@ -8,6 +8,7 @@
 #include "access_history.h"
 #include "chip.h"
 #include "diagnose.h"
+#include "pending_copies.h"
 #include "record.h"
 #include "traffic.h"
 
@@ -197,9 +198,12 @@ class Core {
   bool open();
   uint8_t* before;     // level hardware: what each block held before its last write
   std::vector<Stale> stale;  // blocks that show this instead, until the next instruction
+  void overwritePending(int pipe, uint32_t address, uint64_t bytes);
   void showStale(uint32_t block) __attribute__((cold, noinline));
-  void hideStale() __attribute__((cold, noinline));
   void keepBefore(uint32_t block);
+  PendingCopies pendingCopies;
+  bool isUnsettled = false;  // stale blocks, or copies to repeat; both until the next instruction
+  void settle() __attribute__((cold, noinline));
   uint8_t* known;      // per byte: whether it was written
   bool tolerates = false, doubtful = false;  // doubt.h: uninitialized bytes are tracked instead of refused; some were read
   uint32_t knownLow = 0, knownHigh = 0;  // in a dry execution: all known bytes are between; scalar instructions wrote them
@@ -244,7 +248,7 @@ inline int64_t groupOf(const Core& one) { return one.isCube ? one.blockIndex : o
 double spaceBytes(int space);
 
 inline void Core::issue(int pipe, double cycles, double fixed, uint8_t flags) {
-  if (__builtin_expect(!stale.empty(), 0)) hideStale();
+  if (__builtin_expect(isUnsettled, 0)) settle();
   if (pipe != S) time[S] += chip().issue;
   started[pipe] = std::max(time[pipe], time[S]);
   time[pipe] = started[pipe] + cycles;
@@ -276,7 +280,7 @@ inline bool Core::canRead(int pipe, uint32_t address, uint64_t bytes) const {
 
 // The compiler makes the scalar pipe wait for the last access to the bytes.
 inline int Core::scalarTouch(uint32_t address, bool writes) {
-  if (__builtin_expect(!stale.empty(), 0)) hideStale();
+  if (__builtin_expect(isUnsettled, 0)) settle();
   uint8_t& writer = history.writer[address / BLOCK];
   int waitsFor = writer != S ? writer : PIPES;
   if (waitsFor != PIPES) time[S] = std::max(time[S], finished(waitsFor));

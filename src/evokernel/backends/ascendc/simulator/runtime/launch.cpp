@@ -500,6 +500,7 @@ void mustRunTogether() {
 
 void pauseUntil(std::function<bool()> ready) {
   mustRunTogether();
+  if (core->isUnsettled) core->settle();
   Block* mine = current;
   mine->ready = std::move(ready);
   swapcontext(&mine->context, &scheduler);

@@ -102,7 +102,7 @@ double readersOf(const Traffic& rows) {
 // Its data arrive after the memory latency, at the rate of the core, and not before the traffic of all cores allows it; the next copy starts earlier.
 void Core::move(int pipe, const Traffic& rows) {
   const Chip& c = chip();
-  if (!stale.empty()) hideStale();
+  if (isUnsettled) settle();
   double bytes = rows.bytes(), outside = beyondL2(rows, pipe != MTE2);
   double slower = std::min(c.unaligned_gm, spread(rows)), aligned = 1 / slower;
   if (slower > WORTH_KNOWING) addNote("W-GM-512", "copies of %llu bytes do not start at multiples of 512 bytes", (unsigned long long)rows.length);
