@@ -21,8 +21,8 @@ def test_charged_time():
     assert charge_time(8.0, None) == 8, "wall time where the system reports no CPU time"
     assert charge_time(8.0, 6.0) == 6
     assert charge_time(8.0, 1.0) == 2, "a quarter of the time, if the process waits by itself"
-    assert charge_time(8.0, 1.0, queued_s=6.0) == 1, "what it waits for a core does not count"
-    assert charge_time(400.0, 1.0, queued_s=400.0) == 20, "but a limit remains"
+    assert charge_time(6.0, 1.0, queued_s=4.0) == 1, "what it waits for a core does not count"
+    assert charge_time(420.0, 1.0, queued_s=420.0) == 70, "but a limit remains"
     assert charge_time(1.0, 3.0) == 1, "several threads"
 
 

@@ -13,7 +13,7 @@ from evokernel.core.state import State
 from evokernel.memory.bank import Bank
 from evokernel.memory.distill import distill
 from evokernel.memory.packs import ExportExclusions, PackFilters, export_pack, import_pack_file
-from evokernel.policies.excerpts import list_code_names, make_diff, make_excerpt, make_failure_excerpt
+from evokernel.policies.excerpts import MAX_EXCERPT_CHARS, list_code_names, make_diff, make_excerpt, make_failure_excerpt
 from evokernel.policies.value import ValuePolicy
 
 HASH = make_plugin("embedder", "hash", dim=256)
@@ -356,3 +356,17 @@ def test_practice_item_from_a_kernel_is_found_by_its_cause_but_is_no_reference_c
     bank.add([pair, card("tip", family="activation")])
     assert shown_ids(ValuePolicy().choose(make_state(), bank), "api") == ["cpp/tip"]
     assert shown_ids(choose(bank, make_start(("launch", 50.0))), "bottleneck") == [pair.id]
+
+
+@pytest.mark.parametrize(
+    "lines", [["  # generated", *["  y = load(a)"] * 10, *["z = 1"] * 60], ["   load(a)"] * 80, ["def f():", *["    load()"] * 4000]]
+)
+def test_excerpts_of_unusual_texts_end(lines):
+    """Indented from the first line on, or one long block with a name in every line."""
+    excerpt = make_excerpt("\n".join(lines), ["load"])
+    assert "load" in excerpt
+    assert len(excerpt) <= MAX_EXCERPT_CHARS
+
+
+def test_excerpt_of_one_long_line_is_cut():
+    assert len(make_excerpt("load(" + "a" * 50_000 + ")", ["load"])) <= MAX_EXCERPT_CHARS

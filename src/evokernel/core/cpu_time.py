@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 MAX_SLOWDOWN = 4.0
 """A process that uses little CPU time is charged at least the wall time divided by this, so that one that hangs ends, too. The time in
 which it waits for a core does not count."""
-MAX_QUEUE_SLOWDOWN = 20.0
-"""However long it waits for a core, it is charged at least the wall time divided by this."""
+MAX_QUEUE_SLOWDOWN = 6.0
+"""However long it waits for a core, it is charged at least the wall time divided by this, so that it ends before its worker is given up."""
+MAX_THREADS = 256
+"""Of a process with more threads, only so many are read."""
 
 
 class ClockReading(NamedTuple):
@@ -60,11 +64,13 @@ def read_clock(clock: int | None) -> float | None:
 def read_queued_s(pid: int) -> float:
     """Return how long the thread of a process that waited longest waited for a core, or 0 if the system does not report it."""
     longest_ns = 0
-    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        try:
-            longest_ns = max(longest_ns, int(file.read_text().split()[1]))
-        except (OSError, ValueError, IndexError):  # the thread has ended, or the kernel does not account for it
-            continue
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")[:MAX_THREADS]
+    except OSError:
+        return 0.0
+    for thread in threads:
+        with suppress(OSError, ValueError, IndexError):  # the thread has ended, or the kernel does not account for it
+            longest_ns = max(longest_ns, int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[1]))
     return longest_ns * 1e-9
 
 

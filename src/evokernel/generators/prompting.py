@@ -121,7 +121,8 @@ class PromptBuilder:
 
         The rules leave out what these cards show.
         """
-        start_code = context.start_point.candidate.code if context.start_point and context.stage is Stage.REFINE else ""
+        has_start = context.stage is Stage.REFINE and not self.is_brief  # brief prompts show the rules before it
+        start_code = context.start_point.candidate.code if has_start and context.start_point else ""
         task_variables = self.task_variables(state.task, context.prompt_variants, start_code, [entry.item.text for entry in cards])
         for limits in prompt_text.HISTORY_LIMITS[-1:] if self.is_brief else prompt_text.HISTORY_LIMITS:
             variables = task_variables | self.history_variables(state, context, limits)
@@ -241,7 +242,7 @@ def items_to_show(context: Context) -> tuple[ContextItem, ...]:
 
 def has_content(entry: ContextItem) -> bool:
     """Whether a prompt has more to show of an item than its title: not for a correct kernel of which the context shows no lines."""
-    return not (entry.item.code and entry.item.feasible and not entry.shown_code.strip())
+    return entry.role == "child" or not (entry.item.code and entry.item.feasible and not entry.shown_code.strip())
 
 
 def fit_items(items: Sequence[ContextItem], free_tokens: int) -> FittedItems:

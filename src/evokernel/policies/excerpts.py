@@ -9,6 +9,8 @@ from difflib import unified_diff
 MAX_EXCERPT_LINES, MAX_EXCERPT_CHARS = 60, 2_000
 LINES_BEFORE, LINES_AFTER = 4, 8
 """Lines that an excerpt shows around each line that matters."""
+MAX_NAMES = 50
+"""Functions by which the block of a kernel is chosen if no card names any."""
 MAX_COMPARED_LINES = 2000
 """A longer kernel is not compared line by line."""
 API_NAME = re.compile(r"(?<![\w.])[A-Za-z_][\w.]{3,}(?=[(<])")
@@ -37,6 +39,7 @@ def list_new_names(code: str, start_code: str) -> list[str]:
 def make_excerpt(code: str, names: Iterable[str], max_lines: int = MAX_EXCERPT_LINES, max_chars: int = MAX_EXCERPT_CHARS) -> str:
     """Return the function or block of a kernel that uses most of these names, complete; a short kernel is returned complete."""
     lines, names = code.splitlines(), list(names)
+    names = names or list(dict.fromkeys(CALLED_NAME.findall(code)))[:MAX_NAMES]  # without names: the block with most calls
     if len(lines) <= max_lines and len(code) <= max_chars:
         return code
     hits = {number: found for number, line in enumerate(lines) if (found := {name for name in names if contains_identifier(name, line)})}
@@ -47,7 +50,7 @@ def make_excerpt(code: str, names: Iterable[str], max_lines: int = MAX_EXCERPT_L
         return len(set().union(*(hits.get(number, set()) for number in block)))
 
     best = max(blocks, key=lambda block: (count_names(block), -len(block)), default=range(0))
-    return "\n".join([describe_lines(best, len(lines)), *lines[best.start : best.stop]]) if best else ""
+    return "\n".join([describe_lines(best, len(lines)), *lines[best.start : best.stop]])[:max_chars] if best else ""
 
 
 def find_block(lines: Sequence[str], number: int, max_lines: int, max_chars: int) -> range:
@@ -59,12 +62,16 @@ def find_block(lines: Sequence[str], number: int, max_lines: int, max_chars: int
         return block
     header, end = number, number + 1
     while (indent := indent_of(lines[header])) > 0:
-        header = next((n for n in range(header - 1, -1, -1) if lines[n].strip() and indent_of(lines[n]) < indent), 0)
-        level = indent_of(lines[header])
-        end = next((n for n in range(end, len(lines)) if lines[n].strip() and indent_of(lines[n]) <= level), len(lines))
+        above = range(header - 1, max(-1, number - max_lines), -1)
+        parent = next((n for n in above if lines[n].strip() and indent_of(lines[n]) < indent), None)
+        if parent is None:
+            return block
+        header, level = parent, indent_of(lines[parent])
+        stop = min(len(lines), header + max_lines + 1)
+        end = next((n for n in range(end, stop) if lines[n].strip() and indent_of(lines[n]) <= level), stop)
         end += end < len(lines) and lines[end].lstrip().startswith(("}", ")", "]"))
         if end - header > max_lines or sum(len(line) + 1 for line in lines[header:end]) > max_chars:
-            break
+            return block
         block = range(header, end)
     return block
 

@@ -36,9 +36,10 @@ START_TIMEOUT_S, EXIT_TIMEOUT_S, DISK_POLL_S = 60.0, 5.0, 0.05
 MAX_REPLY_BYTES, MAX_LOCATE_BYTES = 16 << 10, 1 << 20
 RUNTIME_THREADS = 8
 MIN_WAIT_S = 0.05
-SIMULATED_STEPS = {"run": "whole runs", "locate_parts": "finding what parts at the timed size write", "run_parts": "running these parts"}
-"""Commands by the words with which a timeout says where the time went."""
 """The least time until the time limit is looked at again."""
+SIMULATED_RUNS = {"run": "whole runs", "locate_parts": "finding what parts at the timed size write", "run_parts": "running these parts"}
+OTHER_STEPS = {"load": "loading", "bind": "binding", "trace": "tracing", "inspect": "inspecting the trace", "lower": "lowering"}
+"""Commands by the words with which a timeout says where the time went."""
 INHERITED_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", DEVICE_VARIABLE)
 QUERY_PERSONALITY, ADDR_NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000
 CHANNEL_MISUSE = f"the kernel wrote into the verifier's reply channel: {WRITE_RULE}"
@@ -261,10 +262,13 @@ class CandidateProcess:
     def describe_timeout(self, command: str) -> str:
         """Say that the time is used up. The limit holds for all calls of a candidate together, and in simulation for CPU time."""
         if self.is_simulated:
-            parts = ", ".join(f"{self.used_s[name]:.0f} s {words}" for name, words in SIMULATED_STEPS.items() if name in self.used_s)
+            steps = OTHER_STEPS | SIMULATED_RUNS
+            parts = ", ".join(f"{self.used_s[name]:.0f} s {words}" for name, words in steps.items() if self.used_s.get(name, 0.0) >= 0.5)
+            advice = ", or use fewer and larger calls" if command in SIMULATED_RUNS else ""
             return (
-                f"the simulations of the kernel took more than {self.timeout_s:g} s of CPU time together ({self.limit_name}): {parts}; "
-                f"the time ended in {SIMULATED_STEPS.get(command, command)}. Fix a loop that does not end, or use fewer and larger calls"
+                f"the kernel took more than {self.timeout_s:g} s of CPU time in simulation ({self.limit_name})"
+                f"{': ' if parts else ''}{parts}; "
+                f"the time ended in {steps.get(command, command)}. Fix a loop that does not end{advice}"
             )
         return f"the kernel did not finish within {self.timeout_s:g} s: reduce the work per call, or fix a loop that does not end"
 

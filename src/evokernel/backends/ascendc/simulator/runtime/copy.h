@@ -104,7 +104,7 @@ template <typename T> inline void copyOut(const AscendC::GlobalTensor<T>& to, co
     store(reinterpret_cast<T*>(reinterpret_cast<uint8_t*>(to.data()) + skip), part.data(), by.length);
     isStored = true;
   }
-  if (level != HARDWARE || !isStored) return;
+  if (level != HARDWARE || !isStored || !by.length) return;
   StridedBytes local{from.address, by.count, by.length, by.length + by.fromGap}, global{to.base, by.count, by.length, by.length + by.toGap};
   core->pendingCopies.add({local, global, core->epoch[MTE3], core->started[MTE3], core->time[MTE3], core->atomic != Atomic::NONE});
 }
