@@ -169,3 +169,8 @@ def test_copy_that_takes_too_long_continues_at_its_rate():
     assert extrapolate_copy(half._replace(bytes_written=0), 4096).doubts == half.doubts, "nothing to extrapolate from"
     ended = half._replace(doubts=(other,))
     assert extrapolate_copy(ended, 4096) is ended
+
+
+@pytest.mark.parametrize("count", range(2, 80))
+def test_loop_may_end_while_its_iterations_are_compared(count, monkeypatch):
+    check_equal(make_loop(count, "", ""), monkeypatch)
