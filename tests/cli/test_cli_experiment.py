@@ -23,6 +23,8 @@ extern "C" void kernel(const float* x, const int64_t* x_shape, float* out, const
 ```
 """
 """Passes the paper protocol for the second operator, but not the strict one."""
+RIGHT_REPLY = REPLY.replace("x[i] * 3.002f - 1", "x[i] > 0 ? x[i] : 0.0f")
+"""Passes for the first operator."""
 MINIMAL = """
 title = "Mine"
 description = "A try."
@@ -43,6 +45,8 @@ def here(tmp_path, monkeypatch):
         (folder / f"{name}.py").write_text(TASK.format(n=16, expression=expression) + INPUTS)
     (folder / "replies").mkdir()
     (folder / "reply.md").write_text(REPLY)
+    (folder / "right.md").write_text(RIGHT_REPLY)
+    (folder / "silent.md").write_text("I cannot write this kernel.\n")
     return folder
 
 
@@ -56,6 +60,8 @@ def small_settings(name: str, is_real: bool = True) -> list[str]:
     agents = [f"arms.{arm.name}.{arm.needs}=cat reply.md" for arm in plan.arms if arm.needs]
     offline = ["generator=template_search"] if plan.run_config({}).plugin_name("generator") == "llm" else []
     writers = [*agents, *(offline if is_real else silent)]
+    if any("name" not in arm.settings.get("generator", {"name": ""}) for arm in plan.arms):  # arms with settings of a generator with prompts
+        writers = ["generator=command", f"generator.command=cat {'right' if is_real else 'silent'}.md"]
     return [*groups, *backends, *writers, "backend=cpp", "clock=synthetic", "workers=1", f"budget={1 + is_real}", "seeds=1"]
 
 
