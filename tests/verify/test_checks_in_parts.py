@@ -51,7 +51,7 @@ def test_merged_ranges_cover_the_same_elements():
 def make_check(cases=None):
     signature = SimpleNamespace(outputs=[Tensor(name="out", dtype="float32", shape=(64, 4096))])
     task = SimpleNamespace(id="own/task", work=SimpleNamespace(flops=1.0), signature=signature)
-    return TiledCheck(SimpleNamespace(seed=1, job=SimpleNamespace(task=task), cases=cases))
+    return TiledCheck(SimpleNamespace(seed=1, job=SimpleNamespace(task=task, timeout_s=60), cases=cases))
 
 
 def test_inputs_that_cannot_be_drawn_fail_no_kernel():
@@ -126,10 +126,15 @@ def test_elements_that_were_compared_twice_count_once():
     assert check.compared_share == 1
 
 
+@pytest.mark.parametrize("longer_s", [0, 60])
 @pytest.mark.parametrize(("remaining_s", "expected"), [(60, [0.0, 1.0, 0.5]), (21, [1.0, 0.5]), (12, [0.5]), (9, [])])
-def test_slow_kernel_is_confirmed_on_as_many_parts_as_its_time_allows(remaining_s, expected):
+def test_slow_kernel_is_confirmed_on_as_many_parts_as_its_time_allows(remaining_s, expected, longer_s):
+    """What the limit is longer for the first parts, further ones do not use."""
     check = make_check()
-    check.trial.candidate_process = SimpleNamespace(remaining_s=remaining_s, do_parts_wait=False)
+    timeout_s = check.trial.job.timeout_s
+    check.trial.candidate_process = SimpleNamespace(
+        remaining_s=remaining_s + longer_s, timeout_s=timeout_s + longer_s, do_parts_wait=False
+    )
     assert check.choose_affordable([0.0, 1.0, 0.5]) == [0.0, 1.0, 0.5], "nothing is known before the first parts"
     check.batch_run_s, check.batch_parts = 22.5, 3
     assert check.choose_affordable([0.0, 1.0, 0.5]) == expected

@@ -46,7 +46,8 @@ FIRST_POSITIONS = (0.0, 1.0)
 RANDOM_PARTS, MAX_RANDOM_S = 16, 5.0
 """Parts at random positions that are run, fewer only if the first parts took so long that these would exceed the time."""
 REMAINING_SHARE = 0.75
-"""The share of the candidate process's remaining time that further parts of a kernel may take."""
+"""The share of the remaining time that further parts of a kernel may take. They are to end within `timeout_s`: that a simulation may take
+longer at the size `full` is for the first parts."""
 SKIPPED_NOTE = "another input distribution at the timed size: running further parts takes too long"
 MAX_SHOWN = 5
 
@@ -118,9 +119,10 @@ class TiledCheck:
         process = self.trial.candidate_process
         if not self.batch_run_s or process is None:
             return positions
+        affordable_s = REMAINING_SHARE * (process.remaining_s - (process.timeout_s - self.trial.job.timeout_s))
         if process.do_parts_wait:
-            return positions if self.batch_run_s <= REMAINING_SHARE * process.remaining_s else []
-        count = int(REMAINING_SHARE * process.remaining_s * self.batch_parts / self.batch_run_s)
+            return positions if self.batch_run_s <= affordable_s else []
+        count = int(affordable_s * self.batch_parts / self.batch_run_s)
         return positions[-count:] if count > 0 else []
 
     def read_clock(self) -> float:
