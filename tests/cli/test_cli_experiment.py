@@ -60,7 +60,7 @@ def small_settings(name: str, is_real: bool = True) -> list[str]:
     agents = [f"arms.{arm.name}.{arm.needs}=cat reply.md" for arm in plan.arms if arm.needs]
     offline = ["generator=template_search"] if plan.run_config({}).plugin_name("generator") == "llm" else []
     writers = [*agents, *(offline if is_real else silent)]
-    if any("name" not in arm.settings.get("generator", {"name": ""}) for arm in plan.arms):  # arms with settings of a generator with prompts
+    if any("name" not in arm.settings.get("generator", {"name": ""}) for arm in plan.arms):  # settings that only prompts have
         writers = ["generator=command", f"generator.command=cat {'right' if is_real else 'silent'}.md"]
     return [*groups, *backends, *writers, "backend=cpp", "clock=synthetic", "workers=1", f"budget={1 + is_real}", "seeds=1"]
 

@@ -132,9 +132,7 @@ def test_slow_kernel_is_confirmed_on_as_many_parts_as_its_time_allows(remaining_
     """What the limit is longer for the first parts, further ones do not use."""
     check = make_check()
     timeout_s = check.trial.job.timeout_s
-    check.trial.candidate_process = SimpleNamespace(
-        remaining_s=remaining_s + longer_s, timeout_s=timeout_s + longer_s, do_parts_wait=False
-    )
+    check.trial.candidate_process = SimpleNamespace(remaining_s=remaining_s + longer_s, timeout_s=timeout_s + longer_s, do_parts_wait=False)
     assert check.choose_affordable([0.0, 1.0, 0.5]) == [0.0, 1.0, 0.5], "nothing is known before the first parts"
     check.batch_run_s, check.batch_parts = 22.5, 3
     assert check.choose_affordable([0.0, 1.0, 0.5]) == expected
