@@ -1,5 +1,6 @@
 """Tiles of a size that is run in parts lie inside what the parts write; wrong blocks are found, and the outcome says what was run."""
 
+from contextlib import nullcontext
 from math import prod
 from random import Random
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ import pytest
 
 from evokernel.core.errors import InfraError
 from evokernel.core.records import Tensor
-from evokernel.verifier.parts import SKIPPED_NOTE, TILE_ELEMENTS, TiledCheck, confirm_in_parts, find_box, merge_ranges
+from evokernel.verifier.parts import PARTS_TOGETHER, SKIPPED_NOTE, TILE_ELEMENTS, TiledCheck, confirm_in_parts, find_box, merge_ranges
 from evokernel.verifier.tolerance import UnsuitableInputs
 
 SHAPES = ((4096, 393216), (7,), (5, 3), (64, 3, 1, 1), (2, 3, 1000), (1, 1), (128, 64, 5, 5))
@@ -51,7 +52,7 @@ def test_merged_ranges_cover_the_same_elements():
 def make_check(cases=None):
     signature = SimpleNamespace(outputs=[Tensor(name="out", dtype="float32", shape=(64, 4096))])
     task = SimpleNamespace(id="own/task", work=SimpleNamespace(flops=1.0), signature=signature)
-    return TiledCheck(SimpleNamespace(seed=1, job=SimpleNamespace(task=task, timeout_s=60), cases=cases))
+    return TiledCheck(SimpleNamespace(seed=1, job=SimpleNamespace(task=task, timeout_s=60), cases=cases, candidate_process=None))
 
 
 def test_inputs_that_cannot_be_drawn_fail_no_kernel():
@@ -84,11 +85,11 @@ def test_tiles_are_at_both_ends_of_what_the_parts_write():
     assert all(any(start <= index < stop for start, stop in ranges) for index in compared)
 
 
-def make_counting_check(tile_shape, monkeypatch):
+def make_counting_check(tile_shape, monkeypatch, do_parts_wait=False):
     """A check of one output of shape (1, 300) whose batches only record how many parts they would run."""
     outputs = [Tensor(name="out", dtype="float32", shape=(1, 300))]
     check = make_check(SimpleNamespace(get_regions=lambda kind: SimpleNamespace(unsupported_reason="", outputs=outputs)))
-    check.trial.candidate_process = None
+    monkeypatch.setattr(check, "ask_whether_parts_wait", lambda regions: do_parts_wait)
     batches = []
 
     def check_batch(regions, kind, positions):
@@ -107,6 +108,20 @@ def test_no_further_parts_run_once_every_element_was_compared(monkeypatch):
 
 def test_random_parts_run_if_some_elements_were_not_compared(monkeypatch):
     assert make_counting_check((1, 299), monkeypatch) == [3, 15, 3]
+
+
+def test_parts_that_wait_for_each_other_run_once(monkeypatch):
+    assert make_counting_check((1, 299), monkeypatch, do_parts_wait=True) == [2 + PARTS_TOGETHER, 3]
+
+
+def test_whether_parts_wait_is_known_after_one_was_located(monkeypatch):
+    check, asked = make_check(), []
+    process = SimpleNamespace(do_parts_wait=False)
+    process.locate_parts = lambda slot, positions: (asked.append(positions), setattr(process, "do_parts_wait", True))
+    check.trial.candidate_process, check.trial.translate_errors = process, nullcontext
+    monkeypatch.setattr(check, "get_slot", lambda regions: None)
+    assert check.ask_whether_parts_wait(None)
+    assert asked == [(0.0,)]
 
 
 def test_number_of_parts_follows_from_cpu_time(monkeypatch):

@@ -45,6 +45,8 @@ CHUNK_ELEMENTS = 1 << 24
 FIRST_POSITIONS = (0.0, 1.0)
 RANDOM_PARTS, MAX_RANDOM_S = 16, 5.0
 """Parts at random positions that are run, fewer only if the first parts took so long that these would exceed the time."""
+PARTS_TOGETHER = 4
+"""Parts at random positions if parts wait for each other: all of them run once, together with the first and the last."""
 REMAINING_SHARE = 0.75
 """The share of the remaining time that further parts of a kernel may take. They are to end within `timeout_s`: that a simulation may take
 longer at the size `full` is for the first parts."""
@@ -96,7 +98,9 @@ class TiledCheck:
             )
         if kind in self.complete_kinds:
             return
-        positions = self.choose_affordable([*FIRST_POSITIONS, self.random.random()])
+        do_parts_wait = self.ask_whether_parts_wait(regions)
+        first_count = min(random_parts, PARTS_TOGETHER) if do_parts_wait else 1
+        positions = self.choose_affordable([*FIRST_POSITIONS, *(self.random.random() for _ in range(first_count))])
         if not positions:
             self.trial.skipped_checks.append(SKIPPED_NOTE)
             return
@@ -105,11 +109,23 @@ class TiledCheck:
         if {tile.output for tile in tiles if tile.shape == regions.outputs[tile.output].shape} == set(range(len(regions.outputs))):
             self.complete_kinds.add(kind)
             return
+        if do_parts_wait:
+            return
         part_s = (self.read_clock() - start_s) / len(positions)
         part_bytes = self.needed_bytes / len(positions)
         count = min(random_parts - 1, int(MAX_RANDOM_S / part_s), int((MAX_NEEDED_BYTES - self.needed_bytes) / max(part_bytes, 1)))
         if count > 0:
             self.check_batch(regions, kind, [self.random.random() for _ in range(count)])
+
+    def ask_whether_parts_wait(self, regions: RegionReference) -> bool:
+        """Return whether parts of the kernel wait for each other; the candidate process knows after it has located one."""
+        process = self.trial.candidate_process
+        if process is None:
+            return False
+        slot = self.get_slot(regions)
+        with self.trial.translate_errors():
+            process.locate_parts(slot, FIRST_POSITIONS[:1])
+        return process.do_parts_wait
 
     def choose_affordable(self, positions: list[float]) -> list[float]:
         """Return as many of the last positions as can be run in the time that the candidate process has left, judged by the last batch.
