@@ -330,7 +330,7 @@ def compile_runtime(path: str, workdir: Path) -> None:
         *LANGUAGE_FLAGS,
         *UNWIND_FLAGS,
         *FRAME_FLAGS,
-        "-O2",
+        "-O3",
         f"-I{SIMULATOR_FOLDER / 'include'}",
         f"-I{SIMULATOR_FOLDER / 'runtime'}",
     ]

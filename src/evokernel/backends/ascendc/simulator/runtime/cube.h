@@ -48,17 +48,18 @@ inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTenso
     for (int64_t row = 0; row < by.nValue; row++)
       src.check((matrix * by.srcNdMatrixStride + row * by.srcDValue) * int64_t(sizeof(T)), uint64_t(by.dValue) * sizeof(T), what);
     int64_t together = by.dstNzNStride == 1 ? by.nValue : 1;  // rows of a strip that follow each other
-    for (int64_t strip = 0; strip < strips; strip++) {
-      int64_t first = matrix * by.dstNzMatrixStride + strip * by.dstNzC0Stride * STRIP;
+    auto first = [&](int64_t strip) { return matrix * by.dstNzMatrixStride + strip * by.dstNzC0Stride * STRIP; };
+    for (int64_t strip = 0; strip < strips; strip++)
       for (int64_t row = 0; row < by.nValue; row += together)
-        target(MTE2, shifted(dst, (first + row * by.dstNzNStride * STRIP) * int64_t(sizeof(T))), uint64_t(together) * BLOCK, what);
-      if (isDry()) continue;
-      int64_t inside = std::min(STRIP, by.dValue - strip * STRIP);
-      for (int64_t row = 0; row < by.nValue; row++) {
-        T* to = dst.data() + first + row * by.dstNzNStride * STRIP;
-        const T* from = src.data() + matrix * by.srcNdMatrixStride + row * by.srcDValue + strip * STRIP;
-        std::copy(from, from + inside, to);
-        std::fill(to + inside, to + STRIP, T(0));
+        target(MTE2, shifted(dst, (first(strip) + row * by.dstNzNStride * STRIP) * int64_t(sizeof(T))), uint64_t(together) * BLOCK, what);
+    if (isDry()) continue;
+    for (int64_t row = 0; row < by.nValue; row++) {
+      const T* from = src.data() + matrix * by.srcNdMatrixStride + row * by.srcDValue;
+      for (int64_t strip = 0; strip < strips; strip++, from += STRIP) {
+        T* to = dst.data() + first(strip) + row * by.dstNzNStride * STRIP;
+        int64_t inside = std::min(STRIP, by.dValue - strip * STRIP);
+        if (inside == STRIP) memcpy(to, from, BLOCK);
+        else std::copy(from, from + inside, to), std::fill(to + inside, to + STRIP, T(0));
       }
     }
   }
@@ -67,7 +68,7 @@ inline void nd2nz(const AscendC::LocalTensor<T>& dst, const AscendC::GlobalTenso
 // ---- L1 to L0A and L0B
 
 template <typename T> inline void copyFractal(T* to, const T* from, bool turned) {
-  if (!turned) {
+  if (!turned || isAllZero(from, FRACTAL)) {
     memcpy(to, from, FRACTAL);
     return;
   }
@@ -112,6 +113,21 @@ inline void loadFractals(const AscendC::LocalTensor<T>& dst, const AscendC::Glob
   }
 }
 
+// The transposed square of SIDE rows, one fractal or two next to each other, into one fractal or two.
+template <typename T> inline void turnSquare(T* const* parts, const T* from) {
+  constexpr int COUNT = sizeof(T) == 2 ? 1 : 2, SIDE = sizeof(T) == 1 ? 32 : 16, WIDTH = int(BLOCK / sizeof(T));
+  if (isAllZero(from, FRACTAL * COUNT)) {
+    for (int part = 0; part < COUNT; part++) memset(static_cast<void*>(parts[part]), 0, FRACTAL);
+    return;
+  }
+  for (int row = 0; row < SIDE; row++)
+    for (int column = 0; column < SIDE; column++) {
+      int inPart = sizeof(T) == 4 ? column / WIDTH * 16 + row : row, outPart = sizeof(T) == 4 ? row / WIDTH : column / 16;
+      int turnedRow = column % (sizeof(T) == 1 ? 16 : SIDE);
+      parts[outPart][turnedRow * WIDTH + row % WIDTH] = from[inPart * WIDTH + column % WIDTH];
+    }
+}
+
 // Transposes squares of 16 x 16 elements of two or four bytes, or 32 x 32 elements of one byte. A square is one fractal or two.
 template <typename T>
 inline void loadTurned(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
@@ -130,13 +146,10 @@ inline void loadTurned(const AscendC::LocalTensor<T>& dst, const AscendC::LocalT
       target(MTE1, to, FRACTAL, what, FRACTAL);
     }
     if (isDry()) continue;
-    for (int row = 0; row < SIDE; row++)
-      for (int column = 0; column < SIDE; column++) {
-        int inPart = sizeof(T) == 4 ? column / WIDTH * 16 + row : row, outPart = sizeof(T) == 4 ? row / WIDTH : column / 16;
-        int64_t at = int64_t(inPart) * WIDTH + column % WIDTH, turnedRow = column % (sizeof(T) == 1 ? 16 : SIDE);
-        auto to = shifted(dst, i * (int64_t(by.dstGap) + 1) * FRACTAL + outPart * (int64_t(by.dstFracGap) + 1) * FRACTAL);
-        to.data()[turnedRow * WIDTH + row % WIDTH] = from.data()[at];
-      }
+    T* parts[PARTS];
+    for (int part = 0; part < PARTS; part++)
+      parts[part] = shifted(dst, i * (int64_t(by.dstGap) + 1) * FRACTAL + part * (int64_t(by.dstFracGap) + 1) * FRACTAL).data();
+    turnSquare(parts, from.data());
   }
 }
 

@@ -5,17 +5,62 @@ namespace simulator {
 
 // ---- L0A times L0B into L0C
 
-struct LeftAt {  // zZ
-  int64_t blocks, strip;
+template <int64_t STRIP> struct LeftAt {  // zZ
+  int64_t blocks;
   bool single;  // one row, stored without fractals
-  int64_t at(int64_t m, int64_t k) const { return single ? k : (m / 16 * blocks + k / strip) * 16 * strip + m % 16 * strip + k % strip; }
-  Stretch along(int64_t, int64_t k) const { return {single ? ANY_COUNT : strip - k % strip, 1}; }
+  int64_t at(int64_t m, int64_t k) const { return single ? k : (m / 16 * blocks + k / STRIP) * 16 * STRIP + m % 16 * STRIP + k % STRIP; }
 };
-struct RightAt {  // nZ
-  int64_t blocks, strip;
-  int64_t at(int64_t k, int64_t n) const { return (k / strip * blocks + n / 16) * 16 * strip + n % 16 * strip + k % strip; }
-  Stretch along(int64_t, int64_t n) const { return {16 - n % 16, strip}; }
+template <int64_t STRIP> struct RightAt {  // nZ
+  int64_t blocks;
+  int64_t at(int64_t k, int64_t n) const { return (k / STRIP * blocks + n / 16) * 16 * STRIP + n % 16 * STRIP + k % STRIP; }
 };
+
+template <typename A, typename S, int64_t STRIP>
+inline void packLeft(const A* left, const LeftAt<STRIP>& at, S* to, int64_t m, int64_t from, int64_t depth) {
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t x = 0; x < depth; x += STRIP) {  // every part of a product starts at a strip
+      const A* strip = left + at.at(i, from + x);
+      S* row = to + i * depth + x;
+      if (x + STRIP <= depth)
+        for (int64_t t = 0; t < STRIP; t++) row[t] = S(strip[t]);
+      else
+        for (int64_t t = 0; t < depth - x; t++) row[t] = S(strip[t]);
+    }
+}
+template <typename B, typename S, int64_t STRIP>
+inline void packRight(const B* right, const RightAt<STRIP>& at, S* to, int64_t n, int64_t from, int64_t depth) {
+  for (int64_t j = 0; j < n; j += 16)
+    for (int64_t x = 0; x < depth; x += STRIP) {
+      const B* fractal = right + at.at(from + x, j);
+      S* panel = to + j * depth + x * PACK_COLUMNS;
+      int64_t inside = std::min(STRIP, depth - x), columns = std::min<int64_t>(16, n - j);
+      if (columns < 16) {
+        for (int64_t t = 0; t < inside; t++)
+          for (int64_t column = 0; column < columns; column++) panel[t * PACK_COLUMNS + column] = S(fractal[column * STRIP + t]);
+        continue;
+      }
+      for (int64_t t = 0; t < inside; t++)
+        for (int64_t column = 0; column < 16; column++) panel[t * PACK_COLUMNS + column] = S(fractal[column * STRIP + t]);
+    }
+}
+
+template <typename U> inline bool isFinite(const U* values, uint64_t count) {
+  if (sizeof(U) == 1) return true;
+  using Bits = std::conditional_t<sizeof(U) == 4, uint32_t, uint16_t>;
+  constexpr Bits EXPONENT = Bits(Kind<U>::f32 ? 0x7f800000u : Kind<U>::bf16 ? 0x7f80u : 0x7c00u);
+  Bits bad = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    Bits bits;
+    memcpy(&bits, values + i, sizeof bits);
+    bad |= Bits((bits & EXPONENT) == EXPONENT);
+  }
+  return !bad;
+}
+// Zeros times finite numbers.
+template <typename U, typename S> inline bool addsNothing(const U* left, uint64_t leftCount, const S* right, uint64_t rightCount) {
+  if (isAllZero(left, leftCount * sizeof(U))) return isFinite(right, rightCount);
+  return isAllZero(right, rightCount * sizeof(S)) && isFinite(left, leftCount);
+}
 
 template <typename T, typename U, typename S> constexpr bool multipliable() {
   if (std::is_same<T, int32_t>::value) return std::is_same<U, int8_t>::value && std::is_same<S, int8_t>::value;
@@ -29,6 +74,13 @@ inline void factorOperand(const AscendC::LocalTensor<T>& tensor, uint64_t bytes,
   for (int64_t i = 0; i < rows; i++)
     for (int64_t j = 0; j < columns; j++)
       if (!isKnown(tensor, uint64_t(at.at(i, j)))) return source(M, tensor, bytes, what, FRACTAL);
+}
+
+template <typename T> inline void addTo(T* to, const T* from, int64_t count) {
+  if (count == 16)
+    for (int64_t i = 0; i < 16; i++) to[i] += from[i];
+  else
+    for (int64_t i = 0; i < count; i++) to[i] += from[i];
 }
 
 template <typename T, typename U, typename S>
@@ -45,22 +97,30 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
   double rate = chip().macs(sizeof(U));
   core->issue(M, 16 + double(rows) * double(columns) * double(depth) / rate, 16);
   core->counts.macs += uint64_t(by.m) * by.n * by.k;
-  factorOperand(left, uint64_t(single ? by.k : rows * depth) * sizeof(U), LeftAt{depth / STRIP, STRIP, single}, by.m, by.k, what);
-  factorOperand(right, uint64_t(columns * roundUp(by.k, STRIP)) * sizeof(S), RightAt{columns / 16, STRIP}, by.k, by.n, what);
+  LeftAt<STRIP> leftAt{depth / STRIP, single};
+  RightAt<STRIP> rightAt{columns / 16};
+  uint64_t leftCount = uint64_t(single ? by.k : rows * depth), rightCount = uint64_t(columns * roundUp(by.k, STRIP));
+  factorOperand(left, leftCount * sizeof(U), leftAt, by.m, by.k, what);
+  factorOperand(right, rightCount * sizeof(S), rightAt, by.k, by.n, what);
   uint64_t resultBytes = uint64_t(rows * columns) * sizeof(T);
   if (!fromZero && !bias) source(M, dst, resultBytes, what, 64);
   target(M, dst, resultBytes, what, 64);
   if (isDry()) return;
+  bool isNothing = addsNothing(left.data(), leftCount, right.data(), rightCount);
+  static thread_local std::vector<T> sums;
   int64_t wide = packedColumns(by.n);
-  std::vector<T> sums(size_t(packedRows(by.m) * wide), T(0));
-  product(left.data(), LeftAt{depth / STRIP, STRIP, single}, right.data(), RightAt{columns / 16, STRIP}, sums.data(), by.m, by.n, by.k);
+  if (!isNothing) {
+    sums.assign(size_t(packedRows(by.m) * wide), T(0));
+    product(left.data(), leftAt, right.data(), rightAt, sums.data(), by.m, by.n, by.k);
+  }
   for (int64_t strip = 0; strip < columns; strip += 16)
     for (int64_t m = 0; m < rows; m++) {
       T* to = dst.data() + strip * rows + m * 16;
-      const T* from = sums.data() + m * wide + strip;
       int64_t inside = m < by.m ? std::min<int64_t>(16, by.n - strip) : 0;
-      for (int64_t i = 0; i < inside; i++) to[i] = T((bias ? bias[strip + i] : fromZero ? T(0) : to[i]) + from[i]);
-      for (int64_t i = inside; i < 16; i++) to[i] = T(0);
+      if (bias) std::copy(bias + strip, bias + strip + inside, to);
+      else if (fromZero) std::fill(to, to + 16, T(0));
+      if (!isNothing) addTo(to, sums.data() + m * wide + strip, inside);
+      std::fill(to + inside, to + 16, T(0));
     }
 }
 
@@ -91,6 +151,16 @@ template <typename D, typename U> struct Leaving {  // the conversion of a numbe
     if (isPlain) return D(number);
     return (scales ? Scale::ofOutput(scales[column]) : scale).template convert<D>(number);
   }
+  void convertRow(D* to, const U* from, int64_t count, int64_t pitch) const {  // 16 columns of a row are together
+    bool isPlain = mode == NoQuant || mode == F322F16 || mode == F322BF16;
+    for (int64_t n = 0; n < count; n += 16, from += pitch) {
+      int64_t columns = std::min<int64_t>(16, count - n);
+      if (isPlain && !relu && columns == 16)
+        for (int64_t i = 0; i < 16; i++) to[n + i] = D(from[i]);
+      else
+        for (int64_t i = 0; i < columns; i++) to[n + i] = (*this)(from[i], n + i);
+    }
+  }
 };
 
 // Processes the result row by row: `write` stores a contiguous range of a row.
@@ -115,8 +185,8 @@ inline void leave(const AscendC::LocalTensor<U>& src, const AscendC::FixpipePara
     uint64_t last = uint64_t((by.nSize - 1) / 16 * by.srcStride * 16 + (by.mSize - 1) * 16 + (by.nSize - 1) % 16 + 1);
     source(FIX, from, last * sizeof(U), what, 64);
     for (int64_t m = 0; m < by.mSize; m++) {
-      std::fill(row.begin(), row.end(), D(0));
-      for (int64_t n = 0; n < by.nSize && !isDry(); n++) row[size_t(n)] = leaving(from.data()[n / 16 * by.srcStride * 16 + m * 16 + n % 16], n);
+      std::fill(row.begin() + by.nSize, row.end(), D(0));
+      if (!isDry()) leaving.convertRow(row.data(), from.data() + m * 16, by.nSize, int64_t(by.srcStride) * 16);
       for (int64_t n = 0; strips && n < int64_t(row.size()); n += strip)
         write(n / strip * by.dstStride * int64_t(BLOCK / sizeof(D)) + m * strip, &row[size_t(n)], strip);
       if (!strips) write(matrix * by.dstNdStride + m * by.dstStride, row.data(), by.nSize);

@@ -67,27 +67,43 @@ template <class At, class F> inline void eachStretch(const At& at, int64_t row, 
   }
 }
 
+// Columns from..from + depth of the left factor, as packed rows.
+template <typename A, typename S, class At> inline void packLeft(const A* left, const At& at, S* to, int64_t m, int64_t from, int64_t depth) {
+  for (int64_t i = 0; i < m; i++)
+    eachStretch(at, i, from, depth, depth, [&](int64_t first, int64_t count, int64_t step, int64_t x) {
+      S* row = to + i * depth + x;
+      if (step == 1)
+        for (int64_t t = 0; t < count; t++) row[t] = S(left[first + t]);
+      else
+        for (int64_t t = 0; t < count; t++) row[t] = S(left[first + t * step]);
+    });
+}
+// Rows from..from + depth of the right factor, in panels of columns.
+template <typename B, typename S, class At> inline void packRight(const B* right, const At& at, S* to, int64_t n, int64_t from, int64_t depth) {
+  for (int64_t x = 0; x < depth; x++)
+    eachStretch(at, from + x, 0, n, PACK_COLUMNS, [&](int64_t first, int64_t count, int64_t step, int64_t j) {
+      S* row = to + j / PACK_COLUMNS * depth * PACK_COLUMNS + x * PACK_COLUMNS + j % PACK_COLUMNS;
+      if (step == 1)
+        for (int64_t t = 0; t < count; t++) row[t] = S(right[first + t]);
+      else
+        for (int64_t t = 0; t < count; t++) row[t] = S(right[first + t * step]);
+    });
+}
+
 // sum[m][packedColumns(n)] += left * right; only complete packs are processed.
 template <typename A, typename B, typename S, class LeftAt, class RightAt>
 inline void product(const A* left, const LeftAt& leftAt, const B* right, const RightAt& rightAt, S* sum, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t DEPTH = 256;
   static thread_local std::vector<S> a, b;
-  int64_t rows = packedRows(m), columns = packedColumns(n);
-  a.assign(size_t(rows * DEPTH), S(0));
-  b.assign(size_t(columns * DEPTH), S(0));
+  int64_t rows = packedRows(m), columns = packedColumns(n), most = std::min(k, DEPTH);
+  if (int64_t(a.size()) < rows * most) a.resize(size_t(rows * most));
+  if (int64_t(b.size()) < columns * most) b.resize(size_t(columns * most));
   for (int64_t from = 0; from < k; from += DEPTH) {
     int64_t depth = std::min(DEPTH, k - from);
-    for (int64_t i = 0; i < m; i++)
-      eachStretch(leftAt, i, from, depth, depth, [&](int64_t first, int64_t count, int64_t step, int64_t x) {
-        S* to = &a[size_t(i * depth + x)];
-        for (int64_t t = 0; t < count; t++) to[t] = S(left[first + t * step]);
-      });
+    packLeft(left, leftAt, a.data(), m, from, depth);
     std::fill(a.begin() + m * depth, a.begin() + rows * depth, S(0));
-    for (int64_t x = 0; x < depth; x++)
-      eachStretch(rightAt, from + x, 0, n, PACK_COLUMNS, [&](int64_t first, int64_t count, int64_t step, int64_t j) {
-        S* to = &b[size_t(j / PACK_COLUMNS * depth * PACK_COLUMNS + x * PACK_COLUMNS + j % PACK_COLUMNS)];
-        for (int64_t t = 0; t < count; t++) to[t] = S(right[first + t * step]);
-      });
+    if (n < columns) std::fill(b.begin() + (columns - PACK_COLUMNS) * depth, b.begin() + columns * depth, S(0));
+    packRight(right, rightAt, b.data(), n, from, depth);
     multiply(a.data(), b.data(), sum, rows, columns, depth);
   }
 }

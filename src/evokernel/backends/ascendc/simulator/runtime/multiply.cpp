@@ -1,7 +1,6 @@
 // The arithmetic of the cube: tiles of four rows and one or two panels of sixteen columns, which the compiler keeps in vector registers.
 #include "multiply.h"
 
-#include <cstring>
 #include <vector>
 
 namespace simulator {
@@ -65,16 +64,11 @@ struct Stretch {  // of rows or columns
   int64_t start, count;
 };
 
-template <typename T> bool isZero(const T* values, int64_t count) {
-  static const T zero = 0;
-  return !memcmp(values, &zero, sizeof zero) && !memcmp(values, values + 1, size_t(count - 1) * sizeof zero);  // all equal to the first
-}
-
 // The rows or columns with anything but zeros; packs of `each` of them are contiguous.
 template <typename T> std::vector<Stretch> nonZero(const T* values, int64_t size, int64_t each, int64_t k) {
   std::vector<Stretch> found;
   for (int64_t start = 0; start < size; start += each) {
-    if (isZero(values + start * k, each * k)) continue;
+    if (isAllZero(values + start * k, uint64_t(each * k) * sizeof(T))) continue;
     if (!found.empty() && found.back().start + found.back().count == start) found.back().count += each;
     else found.push_back({start, each});
   }

@@ -1,6 +1,7 @@
 // The arithmetic of the cube on packed matrices.
 #pragma once
 #include <cstdint>
+#include <cstring>
 
 namespace simulator {
 
@@ -11,5 +12,11 @@ constexpr int64_t packedColumns(int64_t columns) { return (columns + PACK_COLUMN
 // c[m][n] += a[m][k] * b[k][n], where m and n are multiples of the pack size. b is stored in panels of PACK_COLUMNS columns: [n / 16][k][16].
 void multiply(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 void multiply(const int32_t* a, const int32_t* b, int32_t* c, int64_t m, int64_t n, int64_t k);
+
+// Whether all bytes are zero. At sizes that are checked in parts, most of the inputs are.
+inline bool isAllZero(const void* data, uint64_t bytes) {
+  auto at = static_cast<const uint8_t*>(data);
+  return !bytes || (!at[0] && !memcmp(at, at + 1, bytes - 1));  // all equal to the first
+}
 
 }  // namespace simulator
