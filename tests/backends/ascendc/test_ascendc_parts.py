@@ -102,6 +102,69 @@ def test_blocks_run_alone_after_their_last_meeting(much, tmp_path):
     assert all(part["is_part"] and part["matches_dry"] for part in found["parts"])
 
 
+def change_sync_all(*changes):
+    """The sample whose blocks meet once, with these pieces of text replaced."""
+    text = sample_files("good-sync-all")["kernel.asc"]
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return {"kernel.asc": text}
+
+
+MEETING = "    SyncAll();"
+FIRST_LOOP = "    for (uint32_t row = me; row < rows"
+WAIT_FOR_NEIGHBOUR = """    {
+      TBuf<QuePosition::VECCALC> flags;
+      pipe.InitBuffer(flags, 32);
+      GlobalTensor<int32_t> marks;
+      marks.SetGlobalBuffer((__gm__ int32_t*)between.GetPhyAddr() + rows * columns, cores * 8);
+      LocalTensor<int32_t> flag = flags.Get<int32_t>();
+      IBSet(marks, flag, me, 0);
+      IBWait(marks, flag, next, 0);
+    }
+"""
+ROOM_FOR_MARKS = ("rows * columns * sizeof(float);\n  return", "rows * columns * sizeof(float) + 48 * 32;\n  return")
+
+
+@pytest.mark.slow(one_in=5)
+@pytest.mark.parametrize(("place", "is_split"), [(FIRST_LOOP, True), ("    for (uint32_t row = next;", False)], ids=["before", "after"])
+def test_blocks_may_wait_otherwise_before_their_last_meeting(place, is_split, tmp_path):
+    signature = sample_signature()
+    folder = build_parts(change_sync_all((place, WAIT_FOR_NEIGHBOUR + place), ROOM_FOR_MARKS), signature, tmp_path)
+    found = call_in_child(folder, "compare_parts", signature, meeting_macs=0)
+    assert found["count"] == (ROWS if is_split else 1)
+    assert found["is_covered"]
+    assert not found["unequal"]
+    assert not found["outside"]
+
+
+@pytest.mark.slow(one_in=5)
+def test_blocks_that_were_not_chosen_are_checked_less(tmp_path):
+    signature = sample_signature()
+    folder = build_parts(
+        change_sync_all(("Mul(y, a, b, columns);", "Mul(y, a, GetBlockIdx() == 7 ? y : b, columns);")), signature, tmp_path
+    )
+    errors = [
+        call_in_child(folder, "locate_parts", signature, positions=[group / (ROWS - 1)], meeting_macs=0)["error"][1] for group in (3, 7)
+    ]
+    assert errors[0] == ""
+    assert "E-UNINIT" in errors[1]
+
+
+@pytest.mark.slow(one_in=5)
+def test_block_that_is_left_out_after_the_meeting_refuses_no_kernel(tmp_path):
+    """It gets zeros for data from there on, so it may do what it never does otherwise."""
+    remember = (FIRST_LOOP, "    float before = xGm.GetValue(0);\n" + FIRST_LOOP)
+    signature = sample_signature()
+    files = change_sync_all(remember, (MEETING, MEETING + "\n    if (xGm.GetValue(0) != before) Trap();"))
+    found = call_in_child(build_parts(files, signature, tmp_path), "compare_parts", signature, meeting_macs=0)
+    assert found["dry"]["guesses"] > 0
+    assert found["count"] == ROWS
+    assert found["is_covered"]
+    assert not found["unequal"]
+    assert all(part["matches_dry"] for part in found["parts"])
+
+
 @pytest.mark.slow(one_in=5)
 def test_launch_that_writes_outputs_before_a_meeting_is_one_part(tmp_path):
     right = sample_files("good-sync-all")["kernel.asc"]

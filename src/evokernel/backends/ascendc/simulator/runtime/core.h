@@ -210,7 +210,7 @@ class Core {
   AccessHistory history{LOCAL_BYTES / BLOCK};  // a dry execution records only the writers
   uint8_t filling = 0xA5;  // the contents of memory that nothing wrote
   bool isLeftOut = false;   // from now on it runs dry, because its results are not needed
-  bool checksLess = false;  // at level FAST and in a dry execution: neither the order of pipes nor uninitialized memory is checked
+  bool checksLess = false;  // at level FAST, in a dry execution and in blocks that were not chosen: neither the order of pipes nor uninitialized memory is checked
   void touchDry(int pipe, uint32_t first, uint32_t count, uint32_t address, uint64_t bytes);
   void scalarReads(uint32_t address, uint64_t bytes, const char* what) __attribute__((cold, noinline));
   uint32_t top[SPACES] = {}, buffers = 0, high[SPACES] = {};

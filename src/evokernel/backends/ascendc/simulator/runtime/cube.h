@@ -120,12 +120,12 @@ template <typename T> inline void turnSquare(T* const* parts, const T* from) {
     for (int part = 0; part < COUNT; part++) memset(static_cast<void*>(parts[part]), 0, FRACTAL);
     return;
   }
+  if constexpr (sizeof(T) == 4) {
+    turnSquare(reinterpret_cast<uint32_t*>(parts[0]), reinterpret_cast<uint32_t*>(parts[1]), reinterpret_cast<const uint32_t*>(from));
+    return;
+  }
   for (int row = 0; row < SIDE; row++)
-    for (int column = 0; column < SIDE; column++) {
-      int inPart = sizeof(T) == 4 ? column / WIDTH * 16 + row : row, outPart = sizeof(T) == 4 ? row / WIDTH : column / 16;
-      int turnedRow = column % (sizeof(T) == 1 ? 16 : SIDE);
-      parts[outPart][turnedRow * WIDTH + row % WIDTH] = from[inPart * WIDTH + column % WIDTH];
-    }
+    for (int column = 0; column < SIDE; column++) parts[column / 16][column % 16 * WIDTH + row] = from[row * WIDTH + column];
 }
 
 // Transposes squares of 16 x 16 elements of two or four bytes, or 32 x 32 elements of one byte. A square is one fractal or two.

@@ -45,16 +45,9 @@ inline void packRight(const B* right, const RightAt<STRIP>& at, S* to, int64_t n
 }
 
 template <typename U> inline bool isFinite(const U* values, uint64_t count) {
-  if (sizeof(U) == 1) return true;
-  using Bits = std::conditional_t<sizeof(U) == 4, uint32_t, uint16_t>;
-  constexpr Bits EXPONENT = Bits(Kind<U>::f32 ? 0x7f800000u : Kind<U>::bf16 ? 0x7f80u : 0x7c00u);
-  Bits bad = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    Bits bits;
-    memcpy(&bits, values + i, sizeof bits);
-    bad |= Bits((bits & EXPONENT) == EXPONENT);
-  }
-  return !bad;
+  if constexpr (sizeof(U) == 4) return isFinite(reinterpret_cast<const uint32_t*>(values), count, 0x7f800000u);
+  else if constexpr (sizeof(U) == 2) return isFinite(reinterpret_cast<const uint16_t*>(values), count, uint16_t(Kind<U>::bf16 ? 0x7f80 : 0x7c00));
+  else return true;
 }
 // Zeros times finite numbers.
 template <typename U, typename S> inline bool addsNothing(const U* left, uint64_t leftCount, const S* right, uint64_t rightCount) {
@@ -74,13 +67,6 @@ inline void factorOperand(const AscendC::LocalTensor<T>& tensor, uint64_t bytes,
   for (int64_t i = 0; i < rows; i++)
     for (int64_t j = 0; j < columns; j++)
       if (!isKnown(tensor, uint64_t(at.at(i, j)))) return source(M, tensor, bytes, what, FRACTAL);
-}
-
-template <typename T> inline void addTo(T* to, const T* from, int64_t count) {
-  if (count == 16)
-    for (int64_t i = 0; i < 16; i++) to[i] += from[i];
-  else
-    for (int64_t i = 0; i < count; i++) to[i] += from[i];
 }
 
 template <typename T, typename U, typename S>
@@ -113,15 +99,17 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
     sums.assign(size_t(packedRows(by.m) * wide), T(0));
     product(left.data(), leftAt, right.data(), rightAt, sums.data(), by.m, by.n, by.k);
   }
-  for (int64_t strip = 0; strip < columns; strip += 16)
-    for (int64_t m = 0; m < rows; m++) {
-      T* to = dst.data() + strip * rows + m * 16;
-      int64_t inside = m < by.m ? std::min<int64_t>(16, by.n - strip) : 0;
-      if (bias) std::copy(bias + strip, bias + strip + inside, to);
-      else if (fromZero) std::fill(to, to + 16, T(0));
-      if (!isNothing) addTo(to, sums.data() + m * wide + strip, inside);
-      std::fill(to + inside, to + 16, T(0));
-    }
+  for (int64_t strip = 0; strip < columns; strip += 16) {
+    T* to = dst.data() + strip * rows;
+    int64_t inside = std::min<int64_t>(16, by.n - strip);
+    if (bias)
+      for (int64_t m = 0; m < by.m; m++) std::copy(bias + strip, bias + strip + inside, to + m * 16);
+    else if (fromZero)
+      memset(to, 0, size_t(by.m) * 16 * sizeof(T));
+    if (!isNothing) addStrip(to, sums.data() + strip, by.m, wide);
+    memset(to + by.m * 16, 0, size_t(rows - by.m) * 16 * sizeof(T));
+    for (int64_t m = 0; inside < 16 && m < by.m; m++) std::fill(to + m * 16 + inside, to + m * 16 + 16, T(0));
+  }
 }
 
 // ---- output of L0C

@@ -59,9 +59,12 @@ std::string words(const char* format, va_list given) {
   return said;
 }
 
+// Whether a violation of the running block does not count: its results are not needed.
+bool isIgnored() { return core && core->running && core->isLeftOut; }
+
 [[noreturn]] void end(const std::string& code, const std::string& text) {
   std::string why = code + "\t" + addresses() + "\t" + text;
-  if (ended.empty()) ended = why;
+  if (ended.empty() && !isIgnored()) ended = why;
   throw Stop(why);
 }
 
@@ -100,7 +103,7 @@ void endRun(const char* code, const char* format, ...) {
 }
 
 void reportViolation(const char* code, const char* format, ...) {
-  if (level == FAST || isEnding()) return;
+  if (level == FAST || isEnding() || isIgnored()) return;
   auto here = std::make_pair(static_cast<const void*>(__builtin_return_address(0)), code);
   if (level == HARDWARE && seen.count(here)) {
     notes()[seen[here]].count++;

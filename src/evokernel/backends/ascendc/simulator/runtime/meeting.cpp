@@ -62,6 +62,7 @@ void meet(bool aivOnly, int64_t usedCores) {
   if (expected == vectors + cubes) {
     callParts().meetings++;
     callParts().isWrittenEarly |= callParts().isOutputWritten;
+    callParts().dependsOtherwise = false;
   } else {
     callParts().dependsOtherwise = true;
   }

@@ -1,6 +1,7 @@
 // The arithmetic of the cube: tiles of four rows and one or two panels of sixteen columns, which the compiler keeps in vector registers.
 #include "multiply.h"
 
+#include <cstring>
 #include <vector>
 
 namespace simulator {
@@ -75,16 +76,17 @@ template <typename T> std::vector<Stretch> nonZero(const T* values, int64_t size
   return found;
 }
 
-bool isFinite(const int32_t*, int64_t) { return true; }
-bool isFinite(const float* values, int64_t count) {
-  constexpr uint32_t EXPONENT = 0x7f800000;
-  uint32_t bad = 0;
-  for (int64_t i = 0; i < count; i++) {
-    uint32_t bits;
-    memcpy(&bits, values + i, sizeof bits);
-    bad |= uint32_t((bits & EXPONENT) == EXPONENT);
-  }
+template <typename Bits> bool areFinite(const Bits* values, uint64_t count, Bits exponent) noexcept {
+  Bits bad = 0;
+  for (uint64_t i = 0; i < count; i++) bad |= Bits((values[i] & exponent) == exponent);
   return !bad;
+}
+bool isFinite(const int32_t*, int64_t) { return true; }
+bool isFinite(const float* values, int64_t count) { return areFinite<uint32_t>(reinterpret_cast<const uint32_t*>(values), uint64_t(count), 0x7f800000u); }
+
+template <typename T> void addRows(T* to, const T* from, int64_t rows, int64_t pitch) noexcept {
+  for (int64_t row = 0; row < rows; row++)
+    for (int64_t i = 0; i < 16; i++) to[row * 16 + i] += from[row * pitch + i];
 }
 
 // Zeros times finite numbers add nothing.
@@ -100,6 +102,20 @@ template <typename T> void multiplyNonZero(const T* a, const T* b, T* c, int64_t
 }
 
 }  // namespace
+
+void addStrip(float* to, const float* from, int64_t rows, int64_t pitch) noexcept { addRows(to, from, rows, pitch); }
+void addStrip(int32_t* to, const int32_t* from, int64_t rows, int64_t pitch) noexcept { addRows(to, from, rows, pitch); }
+bool isFinite(const uint32_t* values, uint64_t count, uint32_t exponent) noexcept { return areFinite(values, count, exponent); }
+bool isFinite(const uint16_t* values, uint64_t count, uint16_t exponent) noexcept { return areFinite(values, count, exponent); }
+
+void turnSquare(uint32_t* first, uint32_t* second, const uint32_t* from) noexcept {
+  uint32_t turned[2][16][8];
+  for (int half = 0; half < 2; half++)
+    for (int row = 0; row < 16; row++)
+      for (int column = 0; column < 8; column++) turned[row / 8][half * 8 + column][row % 8] = from[(half * 16 + row) * 8 + column];
+  memcpy(first, turned[0], sizeof turned[0]);
+  memcpy(second, turned[1], sizeof turned[1]);
+}
 
 void multiply(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) { multiplyNonZero(a, b, c, m, n, k); }
 void multiply(const int32_t* a, const int32_t* b, int32_t* c, int64_t m, int64_t n, int64_t k) { multiplyNonZero(a, b, c, m, n, k); }

@@ -78,14 +78,15 @@ void startCall() {
 
 bool endsAtMeeting() { return lastMeeting && choice().execution == Execution::PARTS && !choice().groups.empty(); }
 
-bool isLeftOut(int64_t group) {
-  if (!endsAtMeeting() || callParts().meetings < lastMeeting) return false;
-  return std::find(choice().groups.begin(), choice().groups.end(), group) == choice().groups.end();
+bool isChosen(int64_t group) {
+  return !endsAtMeeting() || std::find(choice().groups.begin(), choice().groups.end(), group) != choice().groups.end();
 }
+bool isLeftOut(int64_t group) { return endsAtMeeting() && callParts().meetings >= lastMeeting && !isChosen(group); }
 
 void forgetGroups() { groupRanges.clear(); }
 
 void noteGroup(int64_t group, const std::vector<const Counts*>& cores) {
+  if (isLeftOut(group)) return;
   std::pair<int64_t, int64_t> key{callParts().launches, group};
   uint64_t work = 0;
   double bytesMoved = 0;
@@ -232,7 +233,7 @@ int64_t simulator_part_count() {
 int simulator_splits_at_meeting(double macs) {
   const simulator::CallParts& last = callParts();
   bool isOrderly = last.launches == 1 && last.blocksDepend && !last.dependsOtherwise && !last.isWrittenEarly && !last.groupsAdd && last.macs >= macs;
-  simulator::lastMeeting = isOrderly && !last.guesses && !last.fellShort && simulator::zeros.empty() ? last.meetings : 0;
+  simulator::lastMeeting = isOrderly && !last.fellShort && simulator::zeros.empty() ? last.meetings : 0;
   return simulator::lastMeeting != 0;
 }
 int simulator_locate(const int64_t* groups, int64_t count) {

@@ -34,7 +34,7 @@ struct CallParts {
   bool blocksDepend = false, fellShort = false;  // fellShort: the time limit ended a launch early
   bool groupsAdd = false;                        // several groups add to the same elements
   uint64_t meetings = 0;                         // of all cores
-  bool dependsOtherwise = false;                 // blocks wait for each other in other ways than by meetings of all cores
+  bool dependsOtherwise = false;                 // since the last of these, blocks waited for each other in other ways
   bool isOutputWritten = false, isWrittenEarly = false;  // an output was written; also before a meeting
   std::set<int64_t> touching;                    // the groups that write to the ranges of the call before
   uint64_t guesses = 0;
@@ -44,7 +44,9 @@ CallParts& callParts();
 void startCall();
 
 // Groups that depend on each other only until their last meeting, and write outputs only after it, can run alone from there on: all groups run until the
-// meeting, then only the chosen ones. True for a group that was not chosen once it is past the meeting.
+// meeting, then only the chosen ones.
+bool isChosen(int64_t group);
+// True for a group that was not chosen once it is past the meeting. Its results are not needed, so its violations do not count: it may get zeros for data.
 bool isLeftOut(int64_t group);
 // Whether such a choice is being executed.
 bool endsAtMeeting();

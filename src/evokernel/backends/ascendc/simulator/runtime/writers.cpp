@@ -2,6 +2,7 @@
 // Blocks get numbers in the order of their first write, and new numbers after every synchronization, so a number also shows whether a synchronization lies between.
 #include "writers.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core.h"
@@ -69,12 +70,20 @@ uint32_t foreign(const Region& region, const Piece& piece) {
   return (number == core->writer ? others & ~own : own | others) & piece.mask();
 }
 
+// f returns where to continue, or 0 for the next piece.
 template <typename F> void eachPiece(uint64_t start, uint64_t bytes, F f) {
   for (uint64_t at = start, end = start + bytes; at < end;) {
     uint64_t block = at / BLOCK, until = std::min(end, (block + 1) * BLOCK);
-    f(Piece{block, uint32_t(at - block * BLOCK), uint32_t(until - block * BLOCK), nullptr}, at - start);
-    at = until;
+    uint64_t next = f(Piece{block, uint32_t(at - block * BLOCK), uint32_t(until - block * BLOCK), nullptr}, at - start);
+    at = std::max(next, until);
   }
+}
+
+// Whether no block of these was written since the last synchronization.
+bool isUnwritten(const uint32_t* block, const uint32_t* end) {
+  uint32_t isWritten = 0;
+  for (; block < end; block++) isWritten |= uint32_t((*block & ~PARTLY) >= firstSinceMeeting);
+  return !isWritten;
 }
 
 }  // namespace
@@ -97,12 +106,17 @@ void blocksMet() { firstSinceMeeting = numbers + 1; }
 void writing(const Region* region, uint64_t start, const void* from, uint64_t bytes, const char* what) {
   if (!region || !region->writers || !bytes || run.isDry) return;
   uint32_t me = mine();
+  uint64_t first = (start + BLOCK - 1) / BLOCK, end = (start + bytes) / BLOCK;  // whole blocks
+  bool areUnwritten = first < end && isUnwritten(region->writers + first, region->writers + end);
+  if (areUnwritten) std::fill(region->writers + first, region->writers + end, me);
   eachPiece(start, bytes, [&](Piece piece, uint64_t skip) {
+    if (areUnwritten && piece.block == first) return end * BLOCK;
     piece.from = static_cast<const uint8_t*>(from) + skip;
     uint32_t& last = region->writers[piece.block];
     bool isWhole = piece.high - piece.low == BLOCK;
     if (isWhole && (last & ~PARTLY) < firstSinceMeeting) last = me;
     else if (last != me) shared(*region, piece, me, what);
+    return uint64_t(0);
   });
 }
 
@@ -127,10 +141,11 @@ void reading(const Region* region, uint64_t start, uint64_t bytes, const char* w
   bool isTold = false;
   eachPiece(start, bytes, [&](const Piece& piece, uint64_t) {
     uint32_t theirs = isTold ? 0 : foreign(*region, piece);
-    if (!theirs) return;
+    if (!theirs) return uint64_t(0);
     isTold = true;
     reportViolation("E-GM-RACE", "%s: another block wrote byte %llu of '%s', but nothing orders that write before this access", what,
            (unsigned long long)(piece.block * BLOCK + uint64_t(__builtin_ctz(theirs))), region->name);
+    return uint64_t(0);
   });
 }
 
