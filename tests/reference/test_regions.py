@@ -196,6 +196,87 @@ def test_long_reductions_are_chunked():
     assert max(largest) * 12 <= (1 << 20) / 16
 
 
+LOGSUMEXP = "torch.logsumexp(x @ y, 1)", "torch.randn(96, 64)", "torch.randn(64, 3000) / 8"
+CHUNKED_LIMIT = 1 << 20
+"""A memory limit that forces chunks of rows with 3000 elements, a few of which fit into the cache."""
+
+
+def compute_tiles(case, tiles, limit, in_advance):
+    """Boxes of one output, and how many elements of the second argument were read in advance and in all."""
+    regions = RegionReference(make_reference(*case), 3, max_bytes=limit)
+    assert regions.unsupported_reason == ""
+    read, sizes = regions.evaluator.read_argument, []
+    regions.evaluator.read_argument = lambda index, box: sizes.append(np.prod(measure_box(box)) * (index == 1)) or read(index, box)
+    if in_advance:
+        regions.compute_shared([(0, tile) for tile in tiles])
+    early_reads = sum(sizes)
+    return [regions.compute(0, tile) for tile in tiles], early_reads, sum(sizes)
+
+
+@pytest.fixture
+def small_products(monkeypatch):
+    monkeypatch.setattr("evokernel.reference.region_products.MIN_SECOND_ELEMENTS", 1 << 12)
+
+
+@pytest.mark.usefixtures("small_products")
+@pytest.mark.parametrize(
+    ("case", "tiles"),
+    [
+        (LOGSUMEXP, [((3, 4),), ((2, 4),)]),
+        (("torch.softmax(x @ y, 1).bfloat16()", *LOGSUMEXP[1:]), [((3, 4), (0, 9)), ((60, 61), (2000, 2500))]),
+        ((LOGSUMEXP[0], "torch.randn(64, 64).bfloat16()", "torch.randn(64, 4000).bfloat16() / 8"), [((3, 4),), ((7, 9),)]),
+        (("F.linear(x, y, z).norm(dim=1)", "torch.randn(64, 64)", "torch.randn(3000, 64)", "torch.randn(3000)"), [((3, 4),), ((7, 8),)]),
+        (("(F.gelu(x @ y) @ z).amax(1)", *LOGSUMEXP[1:], "torch.randn(3000, 20)"), [((3, 4),), ((7, 9),)]),
+        (("torch.bmm(x, y).amax(2)", "torch.randn(2, 9, 64)", "torch.randn(2, 64, 3000)"), [((1, 2), (0, 1)), ((1, 2), (3, 5))]),
+    ],
+    ids=["logsumexp", "softmax", "bfloat16", "linear", "two products", "batch"],
+)
+@pytest.mark.parametrize("limit", [1 << 30, CHUNKED_LIMIT], ids=["plain", "chunked"])
+def test_rows_computed_together_equal_rows_computed_alone(case, tiles, limit):
+    together, early_reads, all_reads = compute_tiles(case, tiles, limit, in_advance=True)
+    alone, _, single_reads = compute_tiles(case, tiles, limit, in_advance=False)
+    assert 0 < early_reads <= all_reads < single_reads
+    for (own, wide), (single_own, single_wide) in zip(together, alone, strict=True):
+        torch.testing.assert_close(own, single_own, rtol=OWN_TOLERANCES[own.dtype], atol=1e-5)
+        torch.testing.assert_close(wide, single_wide, rtol=1e-12, atol=0)
+
+
+@pytest.mark.usefixtures("small_products")
+@pytest.mark.parametrize("limit", [1 << 30, CHUNKED_LIMIT], ids=["plain", "chunked"])
+def test_second_operand_of_several_rows_is_read_once(limit):
+    _, early_reads, all_reads = compute_tiles(LOGSUMEXP, [((row, row + 1),) for row in (3, 8, 5)], limit, in_advance=True)
+    assert early_reads == all_reads == 64 * 3000
+
+
+@pytest.mark.usefixtures("small_products")
+@pytest.mark.parametrize(
+    ("formula", "tiles"),
+    [
+        (LOGSUMEXP[0], [((3, 4),)]),
+        (LOGSUMEXP[0], [((3, 4),), ((3, 4),)]),
+        ("x @ y", [((3, 4), (0, 1500)), ((5, 6), (1500, 3000))]),
+        ("x @ y", [((3, 4), (0, 60)), ((5, 6), (0, 60))]),
+        ("torch.softmax(x @ x.T, 0) @ x @ y", [((3, 4), (0, 3000)), ((5, 6), (0, 3000))]),
+    ],
+    ids=["one tile", "one row", "other columns", "few columns", "slow rows"],
+)
+def test_nothing_is_computed_in_advance_unless_rows_share_a_large_operand(formula, tiles):
+    _, early_reads, all_reads = compute_tiles((formula, *LOGSUMEXP[1:]), tiles, 1 << 30, in_advance=True)
+    assert early_reads == 0 < all_reads
+
+
+@pytest.mark.usefixtures("small_products")
+def test_rows_that_are_cached_are_not_computed_in_advance_again():
+    regions = RegionReference(make_reference(*LOGSUMEXP), 3)
+    tiles = [(0, ((row, row + 1),)) for row in (3, 8)]
+    regions.compute_shared(tiles)
+    cached = list(regions.evaluator.cache)
+    regions.evaluator.read_argument = None
+    regions.compute_shared(tiles)
+    assert list(regions.evaluator.cache) == cached
+    assert len(cached) == 2
+
+
 def test_inputs_keep_their_structure():
     formula = "x.sum() + y.sum() + z.sum() + w.sum()"
     inputs = "torch.tril(torch.rand(30, 30))", "torch.softmax(torch.randn(7, 50), 1)", "torch.randint(3, 9, (40,))", "torch.rand(20) < 0.3"

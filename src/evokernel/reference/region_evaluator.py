@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -19,8 +19,9 @@ from evokernel.reference.region_rules import find_rule, plan_whole
 RULE_MODULES = (region_rules, region_views, region_reductions, region_windows)
 """Importing them registers their rules."""
 WIDE_BYTES = 8
-CHUNK_SHARE, CACHE_SHARE, SCHEDULE_SHARE = 1 / 32, 1 / 4, 1 / 2
-"""Shares of the memory limit: operands of one chunk of a reduction, results that are cached, boxes that exist at one time."""
+CHUNK_SHARE, RESULT_SHARE, CACHE_SHARE, SCHEDULE_SHARE = 1 / 32, 1 / 16, 1 / 4, 1 / 2
+"""Shares of the memory limit: operands of one chunk of a reduction, the largest result that is cached, all that are cached, boxes that
+exist at one time."""
 MIN_CHUNK, MAX_GROWTH = 1024, 8
 """Elements of the smallest chunk; a box whose operands are this many times larger is cut in two if they are large."""
 CACHED_OPS = frozenset({"mm", "bmm", "convolution"})
@@ -117,6 +118,16 @@ class Evaluator:
                 demands = next(step.plan.split(MIN_CHUNK))
             todo += [one for one in demands if one not in visited]
             visited.update(demands)
+
+    def list_demands(self, demand: Demand) -> Iterator[Demand]:
+        """Yield the boxes that a box is computed from, in halves or chunks if it is computed so; computes nothing but indices."""
+        step = self.make_step(demand)
+        if step.is_cut:
+            yield from chain.from_iterable(self.list_demands(Demand(demand.ref, half)) for half in halve_box(demand.box))
+        elif step.plan is not None and step.plan.split is not None and self.is_chunked(step.plan):
+            yield from chain.from_iterable(step.plan.split(self.choose_chunk(step.plan)))
+        elif step.plan is not None:
+            yield from step.plan.demands
 
     def make_plan(self, demand: Demand) -> Plan:
         """Plan one box by the rule of its operator."""
@@ -241,12 +252,8 @@ class Evaluator:
         """Compute a long reduction chunk by chunk."""
         assert plan.split is not None
         assert plan.make_reducer is not None
-        element_bytes = max(self.estimate_bytes(one) / count_elements(one.box) for one in plan.demands)
-        limit = max(MIN_CHUNK, int(self.max_bytes * CHUNK_SHARE / element_bytes))
-        while limit > MIN_CHUNK and self.estimate_chunk(plan, limit) > self.max_bytes * SCHEDULE_SHARE:
-            limit //= 2
         own, wide = plan.make_reducer(False), plan.make_reducer(True)
-        for demands in plan.split(limit):
+        for demands in plan.split(self.choose_chunk(plan)):
             pairs = [self.evaluate(*demand) for demand in demands]
             boxes = [demand.box for demand in demands]
             if self.draw is None:
@@ -255,6 +262,14 @@ class Evaluator:
         result = wide.finish()
         return Pair(own.finish() if self.draw is None else result, result)
 
+    def choose_chunk(self, plan: Plan) -> int:
+        """Return the elements of one chunk of a long reduction."""
+        element_bytes = max(self.estimate_bytes(one) / count_elements(one.box) for one in plan.demands)
+        limit = max(MIN_CHUNK, int(self.max_bytes * CHUNK_SHARE / element_bytes))
+        while limit > MIN_CHUNK and self.estimate_chunk(plan, limit) > self.max_bytes * SCHEDULE_SHARE:
+            limit //= 2
+        return limit
+
     def estimate_chunk(self, plan: Plan, limit: int) -> int:
         """Return the memory that the first chunk of a reduction needs."""
         assert plan.split is not None
@@ -262,10 +277,9 @@ class Evaluator:
 
     def store_result(self, demand: Demand, pair: Pair) -> None:
         """Keep a result for other boxes; the least recently used ones give way."""
-        capacity = self.max_bytes * CACHE_SHARE
-        if demand in self.cache or pair.nbytes > capacity / 4:
+        if demand in self.cache or pair.nbytes > self.max_bytes * RESULT_SHARE:
             return
         self.cache[demand] = pair
         self.cached_bytes += pair.nbytes
-        while self.cached_bytes > capacity:
+        while self.cached_bytes > self.max_bytes * CACHE_SHARE:
             self.cached_bytes -= self.cache.popitem(last=False)[1].nbytes

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from evokernel.reference.float64_reference import HALVES
-from evokernel.reference.region_boxes import Box, count_elements, measure_box, shift_box, split_box, to_slices
+from evokernel.reference.region_boxes import Box, Range, Shape, count_elements, measure_box, shift_box, split_box, to_slices
 from evokernel.reference.region_graph import Demand, Node, Plan, make_reduction_plan
 from evokernel.reference.region_rules import Context, add_rule
 
@@ -236,20 +236,32 @@ def plan_variance(context: Context, node: Node, result: int, box: Box) -> Plan:
 
 
 class ProductReducer:
-    """Sums products of matrices over chunks of their common axis."""
+    """Sums products of matrices over chunks of their common axis; several first operands are rows of one matrix."""
 
-    def __init__(self, node: Node, box: Box, is_wide: bool) -> None:
-        self.node, self.box, self.is_wide = node, box, is_wide
+    def __init__(self, node: Node, shape: Shape, is_wide: bool) -> None:
+        self.node, self.shape, self.is_wide = node, shape, is_wide
         self.total: torch.Tensor | None = None
 
     def add(self, boxes: Sequence[Box], tensors: Sequence[torch.Tensor]) -> None:
         dtype = accumulation_dtype(self.node.result_dtype(0, self.is_wide))
-        product = torch.matmul(*(one.to(dtype) for one in tensors))
-        self.total = product if self.total is None else self.total + product
+        *firsts, second = (one.to(dtype) for one in tensors)
+        product = torch.matmul(firsts[0] if len(firsts) == 1 else torch.cat(firsts, -2), second)
+        self.total = product if self.total is None else self.total.add_(product)
 
     def finish(self) -> torch.Tensor:
         assert self.total is not None
-        return self.total.to(self.node.result_dtype(0, self.is_wide)).reshape(measure_box(self.box))
+        return self.total.to(self.node.result_dtype(0, self.is_wide)).reshape(self.shape)
+
+
+def make_product_plan(node: Node, shape: Shape, depth: int, demand: Callable[[Range], tuple[Demand, ...]]) -> Plan:
+    """Return the plan of a product whose operands in a range of the common axis are given by `demand`, the second one last."""
+    whole = demand((0, depth))
+
+    def split(limit: int) -> Iterator[tuple[Demand, ...]]:
+        step = max(1, depth * limit // max(1, sum(count_elements(one.box) for one in whole)))
+        return (demand((at, min(at + step, depth))) for at in range(0, depth, step))
+
+    return make_reduction_plan(whole, split, lambda is_wide: ProductReducer(node, shape, is_wide))
 
 
 @add_rule("mm bmm mv dot matmul")
@@ -264,12 +276,7 @@ def plan_product(context: Context, node: Node, result: int, box: Box) -> Plan | 
     columns = box[len(shapes[0]) - 1 :]
     batch = box[:1] if node.base_name == "bmm" else ()
 
-    def demand(inner: tuple[int, int]) -> tuple[Demand, Demand]:
+    def demand(inner: Range) -> tuple[Demand, Demand]:
         return Demand(first, (*rows, inner)), Demand(second, (*batch, inner, *columns))
 
-    def split(limit: int) -> Iterator[tuple[Demand, ...]]:
-        whole = demand((0, depth))
-        step = max(1, depth * limit // max(1, sum(count_elements(one.box) for one in whole)))
-        return (demand((at, min(at + step, depth))) for at in range(0, depth, step))
-
-    return make_reduction_plan(demand((0, depth)), split, lambda is_wide: ProductReducer(node, box, is_wide))
+    return make_product_plan(node, measure_box(box), depth, demand)

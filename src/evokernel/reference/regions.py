@@ -7,6 +7,7 @@ without memory. A box of an output demands boxes of operands, down to boxes of t
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -19,8 +20,9 @@ from evokernel.reference.module import Reference, Sample, TaskFileErrors
 from evokernel.reference.names import output_names
 from evokernel.reference.region_boxes import Box, contains_box, make_full_box, remove_contained_boxes, shift_box, to_slices
 from evokernel.reference.region_evaluator import Evaluator, Pair
-from evokernel.reference.region_graph import RandomForwardError, RegionError, trace_graph
+from evokernel.reference.region_graph import Demand, RandomForwardError, RegionError, trace_graph
 from evokernel.reference.region_inputs import LazyInputs, load_parameters
+from evokernel.reference.region_products import compute_products
 from evokernel.reference.signature import describe_tensors
 from evokernel.reference.trace import call_with_tensors
 
@@ -128,6 +130,12 @@ class RegionReference:
             return {index: [make_full_box(one.shape)] for index, one in enumerate(self.arguments)}
         needed = self.evaluator.find_arguments(self.evaluator.graph.outputs[output], box)
         return {argument: remove_contained_boxes(boxes) for argument, boxes in needed.items()}
+
+    def compute_shared(self, tiles: Sequence[tuple[int, Box]]) -> None:
+        """Compute in advance what boxes of outputs, which are computed one by one afterwards, need of large products."""
+        self.check_supported()
+        if self.evaluator is not None and len(tiles) > 1:
+            compute_products(self.evaluator, [Demand(self.evaluator.graph.outputs[output], box) for output, box in tiles])
 
     def compute(self, output: int, box: Box) -> tuple[torch.Tensor, torch.Tensor]:
         """Return a box of an output in the reference's own precision, and in float64 (integers: as computed in float64)."""

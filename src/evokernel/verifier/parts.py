@@ -158,8 +158,10 @@ class TiledCheck:
         inner_tiles = max(1, INNER_TILES // len(positions))
         tiles = list(dict.fromkeys(tile for ranges in ranges_by_part for tile in self.choose_tiles(regions, ranges, inner_tiles)))
         expected, written_boxes = [], set[tuple[int, Box]]()
-        for tile in tiles:
+        for number, tile in enumerate(tiles):
             self.write_inputs(regions, slot, tile, written_boxes)
+            if number == 0:  # the operand that all tiles share was just drawn
+                regions.compute_shared(tiles)
             expected.append(regions.compute(tile.output, tile.box))
         self.trial.arena.poison_boxes(slot, [(tile.output, tile.slices) for tile in tiles])
         remaining_s = process.remaining_s
