@@ -266,6 +266,13 @@ def test_nothing_is_computed_in_advance_unless_rows_share_a_large_operand(formul
 
 
 @pytest.mark.usefixtures("small_products")
+def test_long_references_are_not_searched_for_products(monkeypatch):
+    monkeypatch.setattr("evokernel.reference.region_products.MAX_NODES", 2)
+    _, early_reads, all_reads = compute_tiles(LOGSUMEXP, [((row, row + 1),) for row in (3, 8)], 1 << 30, in_advance=True)
+    assert early_reads == 0 < all_reads
+
+
+@pytest.mark.usefixtures("small_products")
 def test_rows_that_are_cached_are_not_computed_in_advance_again():
     regions = RegionReference(make_reference(*LOGSUMEXP), 3)
     tiles = [(0, ((row, row + 1),)) for row in (3, 8)]

@@ -20,8 +20,9 @@ MIN_SECOND_ELEMENTS = 1 << 20
 """Elements of the second operand below which boxes are computed one by one."""
 MAX_ROWS = 64
 """Rows of a box above which multiplying takes longer than reading and widening the second operand."""
-MAX_EARLIER_PRODUCTS = 4
-"""Products that a first operand may need itself; recurrent networks have long chains of them."""
+MAX_EARLIER_PRODUCTS, MAX_NODES = 4, 1000
+"""Products that a first operand may need itself, and operators of a reference that is searched: unrolled recurrent networks have long
+chains of products, and the search would take longer than it saves."""
 ROWS_SHARE = CACHE_SHARE / 2
 """The share of the memory limit that the rows of one operator may take."""
 
@@ -35,6 +36,8 @@ class Product(NamedTuple):
 
 def compute_products(evaluator: Evaluator, goals: Sequence[Demand]) -> None:
     """Compute the rows of large products that several goals need, and store them for the evaluation of the goals."""
+    if len(evaluator.graph.nodes) > MAX_NODES:
+        return
     for product in reversed(ProductSearch(evaluator).find_products(goals)):
         heights = [measure_box(demand.box)[-2] for demand in product.demands]
         own, wide = (one.split(heights, -2) for one in evaluator.reduce_in_chunks(product.plan))
