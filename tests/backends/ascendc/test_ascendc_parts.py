@@ -166,6 +166,31 @@ def test_block_that_is_left_out_after_the_meeting_refuses_no_kernel(tmp_path):
 
 
 @pytest.mark.slow(one_in=5)
+def test_work_of_other_blocks_before_the_meeting_is_compared_with_the_dry_execution(tmp_path):
+    """A block that does everything, and nothing without data, would make the estimate too small, whichever parts are chosen."""
+    lonely = (
+        "    for (uint32_t row = me; row < rows; row += cores) Step<true>",
+        "    bool real = xGm.GetValue(0) != 0;\n    for (uint32_t row = 0; real && me == 7 && row < rows; row++) Step<true>",
+    )
+    signature = sample_signature()
+    found = call_in_child(build_parts(change_sync_all(lonely), signature, tmp_path), "compare_parts", signature, meeting_macs=0)
+    assert found["count"] == ROWS
+    assert not found["unequal"]
+    assert found["dry"]["cycles"] < found["whole"]["cycles"] / 2
+    assert not any(part["matches_dry"] for part in found["parts"])
+
+
+@pytest.mark.slow(one_in=5)
+def test_launch_whose_meetings_depend_on_data_is_one_part(tmp_path):
+    signature = sample_signature()
+    files = change_sync_all((MEETING, MEETING + "\n    if (xGm.GetValue(0) != 0) SyncAll();"))
+    found = call_in_child(build_parts(files, signature, tmp_path), "compare_parts", signature, meeting_macs=0)
+    assert found["count"] == ROWS, "the survey met once"
+    assert not found["unequal"]
+    assert [part["blocks_run"] for part in found["parts"]] == [ROWS] * ROWS
+
+
+@pytest.mark.slow(one_in=5)
 def test_launch_that_writes_outputs_before_a_meeting_is_one_part(tmp_path):
     right = sample_files("good-sync-all")["kernel.asc"]
     text = right.replace("shiftGm);\n  }", "shiftGm);\n    SyncAll();\n  }")

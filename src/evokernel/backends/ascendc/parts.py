@@ -97,11 +97,24 @@ class LaunchParts:
             self.locate_groups(groups)
         else:  # each was located alone
             self.check_memory(len(groups), sum(self.moved_bytes[group] for group in groups))
-        self.execute(Execution.PARTS, groups)
+        if not self.execute_groups(groups):
+            self.simulator.simulator_forget_split()
+            self.do_parts_meet, self.part_count = False, 1
+            self.execute(Execution.PARTS)
         if self.part_count - 1 in self.groups_at(positions):
             for output, ranges in zip(self.arguments.outputs, self.never_written):
                 for start, stop in ranges:
                     output.data.reshape(-1)[start:stop] = 0
+
+    def execute_groups(self, groups: tuple[int, ...]) -> bool:
+        """Execute these parts. False if they wait for others after the last meeting of the survey, which happens if that depends on data."""
+        try:
+            self.execute(Execution.PARTS, groups)
+        except CandidateError as error:
+            if self.do_parts_meet and "\tE-SYNC-LOST\t" in error.detail:
+                return False
+            raise
+        return bool(self.simulator.simulator_holds_split())
 
     def locate_groups(self, groups: tuple[int, ...]) -> None:
         """Record what these parts write: as in the survey, if it executed all of them, otherwise by executing them."""

@@ -93,6 +93,7 @@ void Core::touch(int pipe, uint32_t address, uint64_t bytes, bool writes, const 
   uint32_t first = address / BLOCK, count = uint32_t((address + bytes - 1) / BLOCK) - first + 1;
   if (checksLess) {
     if (writes && run.isDry) touchDry(pipe, first, count, address, bytes);
+    else if (writes) used(address, bytes);
     return;
   }
   if (__builtin_expect(history.hasConflict(pipe, clock[pipe], first, count, writes), 0))

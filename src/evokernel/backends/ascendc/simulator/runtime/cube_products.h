@@ -29,6 +29,7 @@ inline void packLeft(const A* left, const LeftAt<STRIP>& at, S* to, int64_t m, i
 }
 template <typename B, typename S, int64_t STRIP>
 inline void packRight(const B* right, const RightAt<STRIP>& at, S* to, int64_t n, int64_t from, int64_t depth) {
+  static_assert(PACK_COLUMNS == 16, "a panel has as many columns as a fractal");
   for (int64_t j = 0; j < n; j += 16)
     for (int64_t x = 0; x < depth; x += STRIP) {
       const B* fractal = right + at.at(from + x, j);
@@ -78,7 +79,7 @@ inline void multiplyAdd(const AscendC::LocalTensor<T>& dst, const AscendC::Local
   if (!by.m || !by.n || !by.k || by.m > 4095 || by.n > 4095 || by.k > 4095)
     endRun("E-CUBE-PARAMS", "Mmad: %u x %u x %u is outside 1..4095", by.m, by.n, by.k);
   constexpr int64_t STRIP = BLOCK / sizeof(U);
-  int64_t rows = roundUp(by.m, 16), columns = roundUp(by.n, 16), depth = roundUp(by.k, by.kDirectionAlign ? 16 : STRIP);
+  int64_t rows = roundUp(by.m, 16), columns = roundUp(by.n, 16), depth = roundUp(by.k, by.kDirectionAlign ? std::max<int64_t>(16, STRIP) : STRIP);
   bool single = by.m == 1;
   double rate = chip().macs(sizeof(U));
   core->issue(M, 16 + double(rows) * double(columns) * double(depth) / rate, 16);

@@ -116,7 +116,7 @@ void fiber() {
   } catch (const Stop& stopped) {
     if (!mine->own->isLeftOut) mine->error = stopped.what();
   } catch (const OutOfTime&) {
-    mine->error = "E-PART-TIME\t\ta dry execution of blocks that wait for each other does not end within the time limit";
+    if (!mine->own->isLeftOut) mine->error = "E-PART-TIME\t\ta dry execution of blocks that wait for each other does not end within the time limit";
   }
   mine->done = true;
   swapcontext(&mine->context, &scheduler);
@@ -209,7 +209,9 @@ void runTogether(int64_t vectorBlocks, int64_t cubeBlocks, const std::vector<int
     }
   }
   for (Block& block : all) {
-    if (!block.done && !block.own->isLeftOut) endRun("E-SYNC-LOST", "some blocks wait for other blocks that never arrive: all blocks must synchronize equally often");
+    if (block.done || block.own->isLeftOut) continue;
+    core = nullptr;  // no block runs, so the message names none
+    endRun("E-SYNC-LOST", "some blocks wait for other blocks that never arrive: all blocks must synchronize equally often");
   }
   std::vector<RanBlock> ran;
   uint32_t ubPeak = 0;

@@ -90,7 +90,7 @@ template <typename B, typename S, class At> inline void packRight(const B* right
     });
 }
 
-// sum[m][packedColumns(n)] += left * right; only complete packs are processed.
+// sum[m][packedColumns(n)] += left * right. Only complete packs are processed: missing rows and columns are zeros.
 template <typename A, typename B, typename S, class LeftAt, class RightAt>
 inline void product(const A* left, const LeftAt& leftAt, const B* right, const RightAt& rightAt, S* sum, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t DEPTH = 256;

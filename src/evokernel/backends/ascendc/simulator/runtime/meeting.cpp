@@ -56,16 +56,17 @@ void meet(bool aivOnly, int64_t usedCores) {
     step.slot = meeting.slot;
     recordFor(*one, step);
   }
-  meeting.slot = 0;
-  meeting.there.clear();
-  meeting.generation++;
   if (expected == vectors + cubes) {
     callParts().meetings++;
+    noteMeeting(meeting.there);
     callParts().isWrittenEarly |= callParts().isOutputWritten;
     callParts().dependsOtherwise = false;
   } else {
     callParts().dependsOtherwise = true;
   }
+  meeting.slot = 0;
+  meeting.there.clear();
+  meeting.generation++;
   blocksMet();
   enterPhase();
 }

@@ -13,7 +13,7 @@ constexpr int64_t packedColumns(int64_t columns) { return (columns + PACK_COLUMN
 void multiply(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 void multiply(const int32_t* a, const int32_t* b, int32_t* c, int64_t m, int64_t n, int64_t k);
 
-// The functions of this file throw nothing, so that the compiler keeps their loops in vector registers.
+// The following functions throw nothing, so that the compiler keeps their loops in vector registers.
 
 // Adds a strip of 16 columns; `pitch` is the distance of the rows of `from`.
 void addStrip(float* to, const float* from, int64_t rows, int64_t pitch) noexcept;

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "core.h"
 #include "group_ranges.h"
@@ -21,6 +22,7 @@ std::map<uintptr_t, std::unique_ptr<Written>> records, before;  // of this call,
 GroupRanges groupRanges;   // of the last complete dry call
 uint64_t lastMeeting = 0;  // after which groups can run alone, or 0
 std::map<std::pair<int64_t, int64_t>, uint64_t> dryWork;  // by launch of the call and group
+std::map<std::tuple<int64_t, uint64_t, bool, int64_t>, uint64_t> dryWorkAtMeeting;  // by launch, meeting, whether it is a cube core, and block
 bool differs = false;
 double deadline = 0;
 std::set<uintptr_t> zeros;  // tensors of this call that start as zeros
@@ -73,7 +75,10 @@ void startCall() {
     groupRanges.clear();
     lastMeeting = 0;
   }
-  if (choice().execution == Execution::DRY) dryWork.clear();
+  if (choice().execution == Execution::DRY) {
+    dryWork.clear();
+    dryWorkAtMeeting.clear();
+  }
 }
 
 bool endsAtMeeting() { return lastMeeting && choice().execution == Execution::PARTS && !choice().groups.empty(); }
@@ -101,6 +106,14 @@ void noteGroup(int64_t group, const std::vector<const Counts*>& cores) {
   }
   auto dry = dryWork.find(key);
   if (choice().execution == Execution::PARTS && dry != dryWork.end() && dry->second != work) differs = true;
+}
+
+void noteMeeting(const std::vector<Core*>& cores) {
+  for (const Core* one : cores) {
+    std::tuple<int64_t, uint64_t, bool, int64_t> key{callParts().launches, callParts().meetings, one->isCube, one->blockIndex};
+    if (choice().execution == Execution::DRY) dryWorkAtMeeting[key] = hashWork(one->counts);
+    else if (endsAtMeeting() && callParts().meetings <= lastMeeting && dryWorkAtMeeting[key] != hashWork(one->counts)) differs = true;
+  }
 }
 
 bool matchesDry() { return !differs; }
@@ -236,6 +249,10 @@ int simulator_splits_at_meeting(double macs) {
   simulator::lastMeeting = isOrderly && !last.fellShort && simulator::zeros.empty() ? last.meetings : 0;
   return simulator::lastMeeting != 0;
 }
+int simulator_holds_split() {
+  return !simulator::endsAtMeeting() || (callParts().meetings == simulator::lastMeeting && !callParts().dependsOtherwise);
+}
+void simulator_forget_split() { simulator::lastMeeting = 0; }
 int simulator_locate(const int64_t* groups, int64_t count) {
   for (int64_t i = 0; i < count; i++)
     if (!simulator::groupRanges.knows(groups[i])) return 0;

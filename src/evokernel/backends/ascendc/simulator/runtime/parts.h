@@ -10,6 +10,8 @@
 
 namespace simulator {
 
+class Core;
+
 enum class Execution : int {
   WHOLE,      // every block, within the time limit
   DRY,        // every group, dry
@@ -34,7 +36,7 @@ struct CallParts {
   bool blocksDepend = false, fellShort = false;  // fellShort: the time limit ended a launch early
   bool groupsAdd = false;                        // several groups add to the same elements
   uint64_t meetings = 0;                         // of all cores
-  bool dependsOtherwise = false;                 // since the last of these, blocks waited for each other in other ways
+  bool dependsOtherwise = false;                 // since the last meeting of all cores, blocks waited for each other in other ways
   bool isOutputWritten = false, isWrittenEarly = false;  // an output was written; also before a meeting
   std::set<int64_t> touching;                    // the groups that write to the ranges of the call before
   uint64_t guesses = 0;
@@ -57,9 +59,11 @@ void noteWrite(Written& record, uint64_t start, uint64_t bytes, bool adds);
 // A group that ran: what its cores did.
 struct Counts;
 void noteGroup(int64_t group, const std::vector<const Counts*>& cores);
+// All cores have met: what each did until then. Blocks that were not chosen really run until their last meeting, so that they pay for it.
+void noteMeeting(const std::vector<Core*>& cores);
 // The writes of groups so far do not count.
 void forgetGroups();
-// Whether all groups that this launch executed really did as much as in the last dry execution of the same launch.
+// Whether all that this launch executed really did as much as in the last dry execution of the same launch.
 bool matchesDry();
 
 // The record of the tensor at this address, which exists for all launches of a call; nullptr in a whole execution.
@@ -107,6 +111,9 @@ int64_t simulator_touching(int64_t* into, int64_t capacity);
 double simulator_bytes_moved();
 // Whether the groups of the last call, a dry one with at least `macs` multiplications, can run alone after their last meeting; the following calls then do so.
 int simulator_splits_at_meeting(double macs);
+// Whether the last call met as often as the dry one and did not wait otherwise afterwards. It may not if that depends on data.
+int simulator_holds_split();
+void simulator_forget_split();
 // The records become those of these groups in the last complete dry call, and its moved bytes theirs. 0 if it did not execute all of them completely.
 int simulator_locate(const int64_t* groups, int64_t count);
 // Whether any tensor, or this one, consists of zeros before the first launch of the call.

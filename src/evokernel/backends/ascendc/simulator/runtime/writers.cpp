@@ -129,10 +129,10 @@ bool canRead(const Region* region, uintptr_t at, uint64_t bytes, const char* wha
 }
 
 bool recordWrite(const Region* region, uint64_t start, uint64_t bytes, bool adds) {
+  if (run.isDry) checkDeadline();
   if (core->isLeftOut) return false;
   noteWrite(*region->written, start, bytes, adds || core->atomic != Atomic::NONE);
   run.recorded += bytes;
-  if (run.isDry) checkDeadline();
   return !run.isDry;
 }
 
