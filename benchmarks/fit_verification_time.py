@@ -27,7 +27,7 @@ def read_rows(paths: list[Path]) -> dict[str, list[tuple[Task, float]]]:
     for path in paths:
         for row in json.loads(path.read_text()):
             if row["is_feasible"]:
-                (file,) = find_task_files(row["task"])
+                file = next(file for file in find_task_files(row["task"]) if file.id == row["task"])
                 rows[row["backend"]].append((describe_task(file, "full"), row["cpu_s"]))
     return rows
 

@@ -26,7 +26,7 @@ SIX_PARTS = ("kernel_src", "host_tiling_src")
 
 
 BUILD_TIMEOUT_S = 120.0
-VERIFICATION_TIME = VerificationTime(base_s=11.1, exponent=0.20, family_factor=1.23, convolution_factor=1.43, spread=2.5)
+VERIFICATION_TIME = VerificationTime(base_s=10.8, exponent=0.08, family_factor=1.20, convolution_factor=1.63, spread=2.2)
 PLAN_FILE, CANN_FILE = "plan.json", "cann.json"
 """Files in a build folder: the call and the report mark of a simulator build; the record of a CANN build."""
 

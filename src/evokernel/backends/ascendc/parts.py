@@ -107,7 +107,7 @@ class LaunchParts:
                     output.data.reshape(-1)[start:stop] = 0
 
     def execute_groups(self, groups: tuple[int, ...]) -> bool:
-        """Execute these parts. False if they wait for others after the last meeting of the survey, which happens if that depends on data."""
+        """Execute these parts. False if they wait for others after the last meeting of the survey, because that depends on data."""
         try:
             self.execute(Execution.PARTS, groups)
         except CandidateError as error:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evokernel.core.records import Candidate, Task, TimedSize
 
 CLOCK = "estimate (schedule)"
-VERIFICATION_TIME = VerificationTime(base_s=8.0, exponent=-0.01, family_factor=1.41, convolution_factor=1.74, spread=3.2)
+VERIFICATION_TIME = VerificationTime(base_s=7.9, exponent=0.01, family_factor=1.47, convolution_factor=1.61, spread=3.0)
 CHECKED_SIZES = ("small", "held_out", "laptop", "bench")
 DEVICE_MODES = ("auto", "never", "always")
 NO_TPU = "not found and not required: latencies are estimated from the compiler's schedule"
