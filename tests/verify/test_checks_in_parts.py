@@ -121,7 +121,9 @@ def test_whether_parts_wait_is_known_after_one_was_located(monkeypatch):
     check.trial.candidate_process, check.trial.translate_errors = process, nullcontext
     monkeypatch.setattr(check, "get_slot", lambda regions: None)
     assert check.ask_whether_parts_wait(None)
-    assert asked == [(0.0,)]
+    check.batch_parts = 6
+    assert check.ask_whether_parts_wait(None)
+    assert asked == [(0.0,)], "it is known after a batch"
 
 
 def test_number_of_parts_follows_from_cpu_time(monkeypatch):

@@ -122,9 +122,10 @@ class TiledCheck:
         process = self.trial.candidate_process
         if process is None:
             return False
-        slot = self.get_slot(regions)
-        with self.trial.translate_errors():
-            process.locate_parts(slot, FIRST_POSITIONS[:1])
+        if not self.batch_parts:
+            slot = self.get_slot(regions)
+            with self.trial.translate_errors():
+                process.locate_parts(slot, FIRST_POSITIONS[:1])
         return process.do_parts_wait
 
     def choose_affordable(self, positions: list[float]) -> list[float]:

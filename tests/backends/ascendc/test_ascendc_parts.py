@@ -178,6 +178,7 @@ def test_work_of_other_blocks_before_the_meeting_is_compared_with_the_dry_execut
     assert not found["unequal"]
     assert found["dry"]["cycles"] < found["whole"]["cycles"] / 2
     assert not any(part["matches_dry"] for part in found["parts"])
+    assert all(part["cycles"] == found["whole"]["cycles"] for part in found["parts"]), "the latency then comes from these"
 
 
 @pytest.mark.slow(one_in=5)
