@@ -39,3 +39,29 @@ def test_errors_below_the_smallest_normal_number_are_no_errors():
     output = ExpectedOutput(Array("out", "float32", expected), rule, expected.astype(np.float64))
     assert output.find_difference(np.zeros(3, np.float32)) is None
     assert output.find_difference(np.float32([2e-38, 0, 0])).wrong_mask.tolist() == [True, False, False]
+
+
+def softmax_rows(product):
+    """Softmaxes of which most elements are nearly zero, next to a few large ones."""
+    return torch.softmax(12 * product, -1).reshape(-1)
+
+
+def accepts_region(own, wide, actual):
+    """Whether some elements of an output pass whose other elements were never computed."""
+    (task,) = load_tasks("level2/linear_batchnorm_scale_softmax")
+    array = Array("out", "float32", own.numpy())
+    rule = Tolerance(task, "strict").make_region_rule(array, wide.numpy(), "own")
+    return ExpectedOutput(array, rule, wide.numpy()).find_difference(actual.numpy()) is None
+
+
+def test_regions_of_a_softmax_accept_another_order_of_sums_and_no_narrower_numbers():
+    draws = torch.Generator().manual_seed(0)
+    accepted, refused = 0, 0
+    for _ in range(8):
+        x, weight = torch.randn(4, 4096, generator=draws), torch.randn(512, 4096, generator=draws) / 64
+        own, wide = softmax_rows(x @ weight.T), softmax_rows(x.double() @ weight.double().T)
+        in_turn = torch.tensor(np.cumsum(x.numpy()[:, None] * weight.numpy(), -1, dtype=np.float32)[..., -1])
+        accepted += accepts_region(own, wide, softmax_rows(in_turn))
+        refused += not accepts_region(own, wide, softmax_rows(x.bfloat16().float() @ weight.bfloat16().float().T))
+        refused += not accepts_region(own, wide, softmax_rows(x.half().float() @ weight.half().float().T))
+    assert (accepted, refused) == (8, 16)
