@@ -275,6 +275,14 @@ def test_safe_decisions_give_correct_kernels(tmp_path, name):
 
 
 @needs_compiler
+@pytest.mark.parametrize("body", ["x * y + z * u - v", "torch.softmax(x * y + z * u - v, 1)"])
+def test_many_operands_have_one_buffer_for_each_queue(tmp_path, body):
+    task = write_task(tmp_path, "x, y, z, u, v", body, ", ".join(["torch.randn(A, 2100)"] * 5))
+    outcome = verify_code(task, render_code(task, {**SAFE, "algorithm": "chunks", "tile": "512", "blocks": "1"}))
+    assert outcome.feasible, outcome.failure
+
+
+@needs_compiler
 def test_columns_of_a_convolution_on_the_vector_unit_fit_into_a_bounded_workspace(tmp_path, monkeypatch):
     monkeypatch.setattr(conv, "COLUMN_BYTES", 4096)
     inputs = "torch.randn(2, 6, A, 7), torch.randn(6, 9, 3, 3), torch.randn(9), torch.randn(2, 1, 1, 1)"

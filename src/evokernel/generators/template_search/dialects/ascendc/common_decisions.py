@@ -18,7 +18,7 @@ STAGING = Decision("staging", ("queue", "barrier", "flags", "none"))
 """How copies and instructions synchronise: queues, a barrier for all pipes, flags between two pipes, or not at all."""
 DEPTH = Decision("depth", ("1", "2", "4"), one_of("staging", "queue"), excluded_by="tight")
 DEPTH_TIGHT = Decision("depth", ("1",), one_of("staging", "queue"), trait="tight")
-"""Buffers per queue; one where a second one does not fit into local memory."""
+"""Buffers per queue; one where a second one does not fit into local memory, or there are too many queues."""
 RELEASE = Decision("release", ("free", "forget"), one_of("staging", "queue"))
 TILE = Decision("tile", ("512", "2048", "4096", "8192", "16384", "fit"))
 """Elements per buffer: a number, or as many as the buffers of the stage leave room for."""

@@ -19,6 +19,8 @@ SHIFT_BYTES = 80 * 1024
 PER_BUFFER = 256 + 32
 """Bytes per buffer for its alignment and for the gap between banks."""
 MAX_TILE = 32768
+MAX_QUEUE_BUFFERS = 8
+"""Buffers of all queues in one direction: each holds one event ID of the hardware."""
 
 
 class BufferUse(Protocol):

@@ -11,7 +11,7 @@ from evokernel.generators.template_search.dialects import TemplateChoice
 from evokernel.generators.template_search.dialects.ascendc.activation_forms import use_short_forms
 from evokernel.generators.template_search.dialects.ascendc.common_decisions import multiply_extents, unravel_index
 from evokernel.generators.template_search.dialects.ascendc.emit import FOLDS, JOINS, LIBRARY, STARTS, Steps, StepValue, reduction_lines
-from evokernel.generators.template_search.dialects.ascendc.local_memory import BufferUse, Room, measure_room
+from evokernel.generators.template_search.dialects.ascendc.local_memory import MAX_QUEUE_BUFFERS, BufferUse, Room, measure_room
 from evokernel.generators.template_search.dialects.ascendc.operand_access import (
     PER_BLOCK,
     TYPES,
@@ -247,7 +247,8 @@ def describe_nest(pattern: KernelPattern) -> PatternDescription:
     flat = not pattern.main_nodes and len(pattern.axes) <= 1
     has_rows = not flat and not work.strided and bool(work.kept) and not work.around
     is_long = has_rows and not fits_rows(work, "1")
-    is_tight = has_rows and not is_long and not fits_rows(work, "2")
+    is_crowded = 2 * sum(r.inner and not (r.shared and has_rows and not is_long) for r in work.reads) > MAX_QUEUE_BUFFERS
+    is_tight = is_crowded or (has_rows and not is_long and not fits_rows(work, "2"))
     single = bool(pattern.main_nodes) and not work.kept and not work.strided and not work.around and len(pattern.main_nodes) <= SPLITS
     if work.strided:
         all_steps: Sequence[Steps] = [*(p.steps for p in work.strided_passes({})), work.strided_ending({}).steps]
