@@ -10,6 +10,7 @@ from evokernel.reference.module import Reference
 from evokernel.reference.tensor_compare import ExpectedTensor
 from evokernel.suites.loader import load_tasks
 from evokernel.verifier.compare import ExpectedOutput
+from evokernel.verifier.parts import expect_region
 from evokernel.verifier.tolerance import Tolerance, UnsuitableInputs
 
 
@@ -46,12 +47,12 @@ def softmax_rows(product):
     return torch.softmax(12 * product, -1).reshape(-1)
 
 
-def accepts_region(own, wide, actual):
+def accepts_region(own, wide, actual, kind="own"):
     """Whether some elements of an output pass whose other elements were never computed."""
     (task,) = load_tasks("level2/linear_batchnorm_scale_softmax")
     array = Array("out", "float32", own.numpy())
-    rule = Tolerance(task, "strict").make_region_rule(array, wide.numpy(), "own")
-    return ExpectedOutput(array, rule, wide.numpy()).find_difference(actual.numpy()) is None
+    rule = Tolerance(task, "strict").make_region_rule(array, wide.numpy(), kind)
+    return expect_region(array, wide.numpy(), rule).find_difference(actual.numpy()) is None
 
 
 def test_regions_of_a_softmax_accept_another_order_of_sums_and_no_narrower_numbers():
@@ -65,3 +66,14 @@ def test_regions_of_a_softmax_accept_another_order_of_sums_and_no_narrower_numbe
         refused += not accepts_region(own, wide, softmax_rows(x.bfloat16().float() @ weight.bfloat16().float().T))
         refused += not accepts_region(own, wide, softmax_rows(x.half().float() @ weight.half().float().T))
     assert (accepted, refused) == (8, 16)
+
+
+def test_jump_of_one_large_value_widens_nothing():
+    own, wide = torch.full((4000,), 1e-6), torch.full((4000,), 1e-6, dtype=torch.float64)
+    own[7], wide[7] = 1.0, 2.0
+    elsewhere = own.clone()
+    elsewhere[1:3] = 2e-4
+    for kind in ("own", "normal"):
+        assert accepts_region(own, wide, own, kind)
+        assert accepts_region(own, wide, wide.float(), kind)
+        assert not accepts_region(own, wide, elsewhere, kind)

@@ -18,9 +18,10 @@ import numpy as np
 
 from evokernel.core.backend import Array
 from evokernel.core.errors import CandidateError, InfraError
+from evokernel.core.numeric_contract import ToleranceRule
 from evokernel.core.seeds import seed_from_text
 from evokernel.reference.region_boxes import split_box
-from evokernel.verifier.compare import INEXACT, Difference, ExpectedOutput, ValueRange
+from evokernel.verifier.compare import INEXACT, Difference, ExpectedOutput, ValueRange, decode_values
 from evokernel.verifier.feedback import format_number
 from evokernel.verifier.shared_buffers import BufferSlot, make_blank_array, view_tensor
 from evokernel.verifier.tolerance import UnsuitableInputs
@@ -237,9 +238,7 @@ class TiledCheck:
         array, truth = join_expected(layout.name, expected)
         tolerance = trial.cases.factory.tolerance
         rule = tolerance.make_region_rule(array, truth if array.dtype in INEXACT else None, kind)
-        values = (array.data.astype(np.float64), truth) if array.dtype not in INEXACT else None
-        find_ranges = (lambda _: [ValueRange(np.minimum(*values), np.maximum(*values))]) if values else None
-        one = ExpectedOutput(array, rule, truth if array.dtype in INEXACT and array.dtype != "float64" else None, find_ranges)
+        one = expect_region(array, truth, rule)
         self.compared_elements += array.data.size
         trial.compared_runs += 1
         if difference := one.find_difference(actual, trial.arena.poisons[slot.slot_id][output]):
@@ -287,6 +286,16 @@ def join_expected(name: str, expected: Iterable[TensorPair]) -> tuple[Array, np.
 
     own, wide = (torch.cat([part.reshape(-1) for part in parts]) for parts in zip(*expected))
     return to_array(name, own), wide.double().numpy()
+
+
+def expect_region(array: Array, truth: np.ndarray, rule: ToleranceRule) -> ExpectedOutput:
+    """Return what to expect of some elements of an output. Where the operator jumps, a value may be between the reference's two answers."""
+
+    def find_ranges(_: int) -> list[ValueRange]:
+        answers = (decode_values(array.data, array.dtype).astype(np.float64), truth)
+        return [ValueRange(np.minimum(*answers), np.maximum(*answers))]
+
+    return ExpectedOutput(array, rule, truth if array.dtype in INEXACT and array.dtype != "float64" else None, find_ranges)
 
 
 def find_box(shape: tuple[int, ...], spot: int, limit: Range, most: int = TILE_ELEMENTS) -> Box:

@@ -154,11 +154,14 @@ class Tolerance:
             return PAPER_RULE
         if array.dtype not in INEXACT:
             return ToleranceRule(0.0, 0.0)
-        error = max(measure_reference_error(array, truth, None), measure_error_of_large(array, truth))
+        limit = MAX_REFERENCE_ERROR_HALF if self.is_half else MAX_REFERENCE_ERROR
+        error, error_of_large = measure_reference_error(array, truth, None), measure_error_of_large(array, truth)
         if kind != "own" and is_subnormal([array]):
             raise UnsuitableInputs(kind)
-        if not is_all_finite([array]) or error > (MAX_REFERENCE_ERROR_HALF if self.is_half else MAX_REFERENCE_ERROR):
+        if not is_all_finite([array]) or error > limit:
             raise UnsuitableInputs(kind)
+        if error_of_large <= limit:  # else the operator jumps there
+            error = max(error, error_of_large)
         return self.make_rule(kind, compute_error_share(error, array.dtype, self.task.work.reduction_length, self.is_half))
 
     def make_rule(self, kind: str, error_share: float | None) -> ToleranceRule:
