@@ -36,7 +36,7 @@ constexpr size_t STACK_BYTES = 1 << 20;
 constexpr double SAMPLE_BYTES = 1 << 30;  // of global memory that sampled blocks may move
 constexpr double DRY_SHARE = 1.0 / 3;  // of the time limit, for a dry execution of groups that run together
 constexpr size_t LEAST_SAMPLE = 3;  // groups of such an execution that are executed at least
-constexpr double DRY_BUDGETS = 2;   // the time limit of a dry execution, in limits of an ordinary launch
+constexpr double DRY_BUDGETS = 2;   // the time limit of a dry execution of groups that run together, in limits of an ordinary launch
 constexpr double PART_BUDGETS = 4;  // the time limit of chosen parts, in limits of an ordinary launch
 double budgetSeconds = 20;
 std::string report = "[]", mark;
@@ -331,7 +331,8 @@ void prepareRun(const Launch& wanted, int64_t vectorBlocks, int64_t cubeBlocks) 
   run.rawPointers = false;
   for (Region& region : run.regions) region.past = false;
   bool isChosen = !choice().groups.empty() || choice().execution == Execution::PARTS;
-  setDeadline(budgetSeconds * (isChosen ? PART_BUDGETS : choice().execution == Execution::DRY ? DRY_BUDGETS : 1));
+  bool isDryTogether = run.isDry && (entry().meets || cubeBlocks);
+  setDeadline(budgetSeconds * (isChosen ? PART_BUDGETS : isDryTogether ? DRY_BUDGETS : 1));
   resetVariables();
   double footprint = 0;
   for (const Buffer& buffer : wanted.arguments) footprint += double(buffer.bytes);
