@@ -266,7 +266,7 @@ def measure_error_of_large(array: Array, truth: np.ndarray | None) -> float:
     """Return four times what nine in ten large values err at most, in the same units, but at most the largest such error.
 
     Most results of a softmax may be nearly zero, with errors as small. Then the errors of most elements say nothing about the few others.
-    Between whole outputs these count as jumps, which regions cannot tell: the reference would have to run again.
+    In whole outputs those few count as jumps, found by running the reference again, which is not possible for regions.
     """
     values = decode_values(array.data, array.dtype)
     if truth is None or values.dtype.kind == "c" or not truth.size:
