@@ -7,7 +7,7 @@ from prompt_cases import DRAFTING, EMPTY, FULL, IMPROVE, ITEMS, PLAIN, REFINING,
 from evokernel.core.records import Context, ContextItem, GateResult, Stage
 from evokernel.core.state import State
 from evokernel.generators.prompt_text import describe_required_code, strip_input_functions
-from evokernel.generators.prompting import PromptBuilder, estimate_item_tokens, estimate_tokens, fit_items, select_single_item
+from evokernel.generators.prompting import FEEDBACK_FORMS, PromptBuilder, estimate_item_tokens, estimate_tokens, fit_items, select_single_item
 from evokernel.generators.replay import Replay
 from evokernel.llm.context_budget import split_context
 
@@ -138,6 +138,30 @@ def test_brief_prompt_with_an_example_omits_failed_code():
     assert last.candidate.code not in text
     assert "error: no" in text
     assert last.candidate.code in PromptBuilder("golden_backend:Plain").build_text(state, example)
+
+
+@pytest.mark.parametrize("brief", [False, True])
+def test_forms_of_feedback(brief):
+    last = attempt(0, failure=GateResult(gate="build", passed=False, reason="compile_error", detail="error: no"))
+    state = State(task=TASK, attempts=(last,))
+    own = ContextItem(role="trace", item=EXAMPLE.model_copy(update={"id": last.memory_id, "task": TASK.id, "code": last.candidate.code}))
+    texts, omitted = {}, {}
+    for form in FEEDBACK_FORMS:
+        builder = PromptBuilder("golden_backend:Plain", brief=brief, feedback=form)
+        texts[form] = builder.build_text(state, EMPTY)
+        omitted[form] = builder.build_prompt(state, Context(stage=Stage.DRAFT, items=(own,))).omitted_ids
+    assert {form: last.candidate.code in text for form, text in texts.items()} == {"code": True, "message": False, "none": False}
+    assert {form: "error: no" in text for form, text in texts.items()} == {"code": True, "message": True, "none": False}
+    assert omitted == {"code": (), "message": (own.item.id,), "none": (own.item.id,)}, "no value is learned from what was not shown"
+    first = PromptBuilder("golden_backend:Plain", brief=brief).build_text(State(task=TASK), EMPTY)
+    assert texts["none"] == first, "a draft without feedback is one more first draft"
+    with pytest.raises(ValueError, match="feedback = 'all' must be one of code, message, none"):
+        PromptBuilder("golden_backend:Plain", feedback="all")
+
+
+def test_refinements_show_feedback_in_any_form():
+    texts = {PromptBuilder("golden_backend:Plain", feedback=form).build_text(REFINING, IMPROVE) for form in FEEDBACK_FORMS}
+    assert len(texts) == 1
 
 
 def test_kernel_too_long_for_the_reply_is_not_an_example():

@@ -26,7 +26,7 @@ class Llm(PromptedGenerator):
     `context` is the model's context length in tokens (0: ask its server if it is on this machine), `context_tokens` bounds the length of a
     prompt (estimated), `prompts` is `full`, `brief` or `auto` (brief for small contexts), `lessons` asks the model for a lesson after each
     attempt, `system` is a system message, `ledger` is a file with one line per request. `plan`, `critic`, `repair_attempts`
-    and `prompt_variants` are those of `PromptedGenerator`.
+    and `prompt_variants` are those of `PromptedGenerator`, `feedback` that of `PromptBuilder`.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Llm(PromptedGenerator):
         critic: bool = False,
         repair_attempts: int = 0,
         prompt_variants: bool = False,
+        feedback: str = "code",
     ) -> None:
         settings = dict(locals())
         if context and context < MIN_CONTEXT:
@@ -72,7 +73,7 @@ class Llm(PromptedGenerator):
         context = context or query_context_length(self.client.endpoint, self.client.settings.model)
         brief = prompts == "brief" or (prompts == "auto" and 0 < context <= SMALL_CONTEXT)
         prompt_tokens = self.bound_prompt(context, context_tokens)
-        prompt_builder = PromptBuilder(backend, prompt_tokens, brief, self.client.settings.max_tokens, tuning_trials > 0)
+        prompt_builder = PromptBuilder(backend, prompt_tokens, brief, self.client.settings.max_tokens, tuning_trials > 0, feedback=feedback)
         super().__init__(prompt_builder, plan=plan, critic=critic, repair_attempts=repair_attempts, prompt_variants=prompt_variants)
         self.lessons, self.system = lessons, system
         if ledger:

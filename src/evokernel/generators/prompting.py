@@ -26,6 +26,7 @@ TUNABLE_EXAMPLES = {
     "// tune where: ROWS * COLS <= 32768",
 }
 """How tunables are declared, in Python and in other languages."""
+FEEDBACK_FORMS = ("code", "message", "none")
 MAX_LESSON_CHARS = 1200
 HEADING_TOKENS = 130
 BRIEF_HEADING_TOKENS = 60
@@ -56,6 +57,8 @@ class PromptBuilder:
     Brief prompts are for small models: one example as reference and kernel, few rules, and a reply that contains only the file. Such a
     model copies its example, so a kernel that does not fit into `reply_tokens` (0: no bound) is not used as one. `tunes` says whether the
     verifier tunes kernels; brief prompts do not mention it. `asks_reply` is False for generators that hand in kernels in another way.
+    `feedback` is what a draft shows of the task's failed attempts: `code` (the verifier's messages and the latest failed kernel), `message`
+    (no failed kernel of the task) or `none` (nothing, so that each draft is independent of the earlier ones).
     `find_versions` returns the toolchain and device of the verifier, which some rules name: this machine's, unless a run replaces it.
     """
 
@@ -67,8 +70,11 @@ class PromptBuilder:
         reply_tokens: int = 0,
         tunes: bool = False,
         asks_reply: bool = True,
+        feedback: str = "code",
     ) -> None:
-        self.asks_reply = asks_reply
+        if feedback not in FEEDBACK_FORMS:
+            raise ValueError(f"feedback = {feedback!r} must be one of {', '.join(FEEDBACK_FORMS)}")
+        self.asks_reply, self.feedback = asks_reply, feedback
         self.backend, self.context_tokens, self.is_brief = backend, context_tokens, brief
         self.max_example_tokens = int(reply_tokens * EXAMPLE_SHARE) if brief and reply_tokens else None
         self.plugin: Backend = make_plugin("backend", backend)
@@ -86,6 +92,7 @@ class PromptBuilder:
 
     def build_prompt(self, state: State, context: Context) -> Prompt:
         """The prompt for the next attempt, from draft.md or, with a start point, refine.md; and the items that did not fit."""
+        context_items, context = items_to_show(context), self.limit_feedback(state.task, context)
         visible = visible_state(state, context)
         name = "brief.md" if self.is_brief else "refine.md" if context.stage is Stage.REFINE and context.start_point else "draft.md"
         candidates = items_to_show(context) if self.is_brief else tuple(filter(has_content, items_to_show(context)))
@@ -103,8 +110,16 @@ class PromptBuilder:
         omitted = len(candidates) - len(items)
         text = render_prompt(PROMPTS_FOLDER / name, **variables, items=in_order, omitted_items=omitted, failed_code=failed_code)
         item_ids = {entry.item.id for entry in items}
-        omitted_ids = tuple(entry.item.id for entry in items_to_show(context) if entry.item.id not in item_ids)
+        omitted_ids = tuple(entry.item.id for entry in context_items if entry.item.id not in item_ids)
         return Prompt(text, omitted_ids, self.shown_variants(visible, context))
+
+    def limit_feedback(self, task: Task, context: Context) -> Context:
+        """The context of a draft without what `feedback` leaves out: failed kernels of its task, or everything about earlier attempts."""
+        if self.feedback == "code" or context.start_point:
+            return context
+        is_none = self.feedback == "none"
+        items = tuple(entry for entry in context.items if entry.item.task != task.id or not (is_none or entry.item.code))
+        return context.model_copy(update={"items": items, "include_history": context.include_history and not is_none})
 
     def list_variants(self) -> dict[str, tuple[str, ...]]:
         """The variants of each section of the prompts, the default first; brief prompts have none."""
@@ -208,7 +223,7 @@ class PromptBuilder:
         A brief prompt with an example omits it: a small model would copy its mistakes.
         """
         last = state.last_attempt
-        if context.start_point or last is None or not last.outcome.failure or not last.candidate.files or (self.is_brief and items):
+        if context.start_point or self.feedback != "code" or last is None or not last.outcome.failure or not last.candidate.files or (self.is_brief and items):
             return ""
         is_shown = any(entry.shown_code == last.candidate.code for entry in items)
         return "" if is_shown or estimate_tokens(last.candidate.code) > free_tokens else last.candidate.code
