@@ -7,7 +7,14 @@ from prompt_cases import DRAFTING, EMPTY, FULL, IMPROVE, ITEMS, PLAIN, REFINING,
 from evokernel.core.records import Context, ContextItem, GateResult, Stage
 from evokernel.core.state import State
 from evokernel.generators.prompt_text import describe_required_code, strip_input_functions
-from evokernel.generators.prompting import FEEDBACK_FORMS, PromptBuilder, estimate_item_tokens, estimate_tokens, fit_items, select_single_item
+from evokernel.generators.prompting import (
+    FEEDBACK_FORMS,
+    PromptBuilder,
+    estimate_item_tokens,
+    estimate_tokens,
+    fit_items,
+    select_single_item,
+)
 from evokernel.generators.replay import Replay
 from evokernel.llm.context_budget import split_context
 

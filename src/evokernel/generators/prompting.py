@@ -223,7 +223,9 @@ class PromptBuilder:
         A brief prompt with an example omits it: a small model would copy its mistakes.
         """
         last = state.last_attempt
-        if context.start_point or self.feedback != "code" or last is None or not last.outcome.failure or not last.candidate.files or (self.is_brief and items):
+        if context.start_point or last is None or not last.outcome.failure or not last.candidate.files:
+            return ""
+        if self.feedback != "code" or (self.is_brief and items):
             return ""
         is_shown = any(entry.shown_code == last.candidate.code for entry in items)
         return "" if is_shown or estimate_tokens(last.candidate.code) > free_tokens else last.candidate.code
