@@ -14,7 +14,9 @@ import torch
 import torch.nn.functional as F
 
 CACHE_STEP = 1024
-"""Tokens by which the part of the cache that a step reads grows; there is a CUDA graph for each length."""
+"""Tokens by which the part of the cache that a step reads grows; there is a CUDA graph for each length and number of slots."""
+SLOT_STEP = 64
+"""Slots by which the number that a step computes grows: slots above the last active one cost nothing."""
 HASH_FACTORS = (-7046029254386353131, -4658895280553007687, -7723592293110705685)
 """Odd 64-bit constants of the generators splitmix64 and xxHash."""
 
@@ -40,7 +42,7 @@ class StepInputs:
     lengths: torch.Tensor
     seeds: torch.Tensor
     temperatures: torch.Tensor
-    graphs: dict[int, Any] = field(default_factory=dict)
+    graphs: dict[tuple[int, int], Any] = field(default_factory=dict)
 
 
 class BatchedDecoder:
@@ -90,54 +92,59 @@ class BatchedDecoder:
         return int(token)
 
     @torch.inference_mode()
-    def decode(self, steps: int, longest: int) -> torch.Tensor:
-        """Append `steps` tokens to every slot; `longest` is the largest number of tokens in one now. Return tokens by step and slot."""
+    def decode(self, steps: int, longest: int, used: int) -> torch.Tensor:
+        """Append `steps` tokens to the first `used` slots, of which the longest has `longest` tokens. Return tokens by step and slot."""
         width = min(self.context, -(-(longest + steps + 1) // CACHE_STEP) * CACHE_STEP)
-        chosen = torch.empty(steps, self.slots, dtype=torch.long, device=self.device)
+        count = min(self.slots, -(-used // SLOT_STEP) * SLOT_STEP)
+        chosen = torch.empty(steps, count, dtype=torch.long, device=self.device)
         for step in range(steps):
-            self.run_step(width)
-            chosen[step] = self.inputs.tokens
+            self.run_step(width, count)
+            chosen[step] = self.inputs.tokens[:count]
         return chosen.cpu()
 
-    def run_step(self, width: int) -> None:
+    def run_step(self, width: int, count: int) -> None:
         """Run one step, as a CUDA graph on a GPU."""
         if self.device.type != "cuda":
-            return self.step(width)
-        if width not in self.inputs.graphs:
-            self.inputs.graphs[width] = self.record_step(width)
-        self.inputs.graphs[width].replay()
+            return self.step(width, count)
+        if (width, count) not in self.inputs.graphs:
+            self.inputs.graphs[width, count] = self.record_step(width, count)
+        self.inputs.graphs[width, count].replay()
 
-    def record_step(self, width: int) -> Any:
-        """Record a step as a CUDA graph. The steps that this takes are undone: they change nothing but the next position of the cache."""
+    def record_step(self, width: int, count: int) -> Any:
+        """Record a step as a CUDA graph. The steps that this takes are undone: they change nothing but the next position of the cache.
+
+        All graphs share their temporary memory: they run one after the other, and what a step returns is in tensors of the decoder.
+        """
         before = [one.clone() for one in (self.inputs.tokens, self.inputs.lengths)]
+        pool = next(iter(self.inputs.graphs.values())).pool() if self.inputs.graphs else None
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
-            self.step(width)  # libraries allocate their workspaces at the first call
+            self.step(width, count)  # libraries allocate their workspaces at the first call
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=stream):
-                self.step(width)
+            with torch.cuda.graph(graph, pool=pool, stream=stream):
+                self.step(width, count)
         torch.cuda.synchronize()
         self.inputs.tokens.copy_(before[0])
         self.inputs.lengths.copy_(before[1])
         return graph
 
-    def step(self, width: int) -> None:
-        """Write the last tokens to the cache, and choose the next ones; attention reads the first `width` tokens of the cache."""
-        rows, positions = torch.arange(self.slots, device=self.device), self.inputs.lengths.clamp(max=self.context - 1)
-        hidden = F.embedding(self.inputs.tokens, self.embedding)
+    def step(self, width: int, count: int) -> None:
+        """Choose the next tokens of the first `count` slots; attention reads the first `width` tokens of the cache."""
+        rows, positions = torch.arange(count, device=self.device), self.inputs.lengths[:count].clamp(max=self.context - 1)
+        hidden = F.embedding(self.inputs.tokens[:count], self.embedding)
         cosines, sines = self.cosines[positions], self.sines[positions]
         hidden_places = torch.arange(width, device=self.device)[None] > positions[:, None]
         for number, layer in enumerate(self.layers):
             queries, keys, values = self.project(layer, hidden, cosines, sines)
             self.keys[number, rows, :, positions], self.values[number, rows, :, positions] = keys, values
-            grouped = queries.view(self.slots, self.kv_heads, -1, self.head_size)
-            scores = grouped @ self.keys[number, :, :, :width].transpose(2, 3) * self.head_size**-0.5
+            grouped = queries.view(count, self.kv_heads, -1, self.head_size)
+            scores = grouped @ self.keys[number, :count, :, :width].transpose(2, 3) * self.head_size**-0.5
             weights = scores.float().masked_fill(hidden_places[:, None, None], -torch.inf).softmax(-1).to(self.dtype)
-            attended = weights @ self.values[number, :, :, :width]
-            hidden = self.finish_layer(layer, hidden, attended.reshape(self.slots, -1))
+            attended = weights @ self.values[number, :count, :, :width]
+            hidden = self.finish_layer(layer, hidden, attended.reshape(count, -1))
         logits = normalize(hidden, self.final_norm, self.epsilon) @ self.vocabulary.T
-        self.inputs.lengths += 1
-        self.inputs.tokens.copy_(self.sample(logits, slice(None)))
+        self.inputs.lengths[:count] += 1
+        self.inputs.tokens[:count] = self.sample(logits, slice(count))
 
     def project(
         self, layer: Layer, hidden: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor
@@ -156,10 +163,19 @@ class BatchedDecoder:
     def sample(self, logits: torch.Tensor, slots: slice) -> torch.Tensor:
         """Choose a token for each row: the likeliest at temperature 0, otherwise by the Gumbel-max method."""
         temperatures, seeds, lengths = (one[slots, None] for one in (self.inputs.temperatures, self.inputs.seeds, self.inputs.lengths))
-        indices = torch.arange(logits.shape[1], device=self.device)[None]
-        bits = scramble(scramble(seeds * HASH_FACTORS[0] + lengths * HASH_FACTORS[1]) + indices * HASH_FACTORS[2])
-        noise = -torch.log(-torch.log(((bits >> 40 & 0xFFFFFF).float() + 0.5) / 2.0**24))
-        return (logits.float() + noise * temperatures).argmax(-1)
+        return (logits.float() + draw_noise(seeds, lengths, logits.shape[1]) * temperatures).argmax(-1)
+
+
+def draw_noise(seeds: torch.Tensor, lengths: torch.Tensor, count: int) -> torch.Tensor:
+    """Return Gumbel noise for `count` tokens in each row, as a function of the row's seed and length.
+
+    Of each uniform number its distance to one is drawn, with 40 bits: only numbers close to one give much noise, and float32 has many
+    values near zero, few near one. A number that were rounded to one would be infinite noise, that is, a token at random.
+    """
+    indices = torch.arange(count, device=seeds.device)[None]
+    bits = scramble(scramble(seeds * HASH_FACTORS[0] + lengths * HASH_FACTORS[1]) + indices * HASH_FACTORS[2])
+    distances = ((shift_right(bits, 24).float() + 0.5) / 2.0**40).clamp(max=1 - 2.0**-24)
+    return -torch.log(-torch.log1p(-distances))
 
 
 def take_weights(layer: Any) -> Layer:

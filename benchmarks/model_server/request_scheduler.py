@@ -106,9 +106,9 @@ class Scheduler:
             self.add_tokens(slot, [first])
 
     def decode_active(self) -> None:
-        """Decode some tokens for all slots."""
+        """Decode some tokens for all active slots."""
         longest = max(len(request.prompt) + len(request.tokens) for request in self.active.values())
-        for slot, tokens in enumerate(self.decoder.decode(STEPS, longest).T.tolist()):
+        for slot, tokens in enumerate(self.decoder.decode(STEPS, longest, max(self.active) + 1).T.tolist()):
             if slot in self.active:
                 self.add_tokens(slot, tokens)
 

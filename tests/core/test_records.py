@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evokernel.core import records
 from evokernel.core.config import RunConfig
-from evokernel.core.records import Candidate, GateResult, Job, Outcome, Usage
+from evokernel.core.records import Candidate, GateResult, Job, Outcome, Profile, Usage
 from evokernel.core.statistics import quantile
 from evokernel.suites.loader import load_tasks
 
@@ -29,6 +29,13 @@ def test_speedup_is_unknown_without_a_baseline():
     passed = (GateResult(gate="time", passed=True),)
     assert Outcome(gates=passed, samples_us=(1.0, 2.0)).speedup is None
     assert Outcome(gates=passed, samples_us=(2.0, 2.0), baseline_us={"eager": (6.0, 6.0)}).speedup == 3
+
+
+def test_figures_that_are_no_numbers_are_not_reported():
+    profile = Profile(bottleneck="memory", summary="", figures={"copied_gbs": 3.0, "share": float("nan"), "rate": float("inf")})
+    assert profile.figures == {"copied_gbs": 3.0}
+    damaged = '{"bottleneck":"memory","summary":"","figures":{"copied_gbs":3.0,"share":null}}'
+    assert Profile.model_validate_json(damaged) == profile, "journals of earlier versions have null for such figures"
 
 
 def test_unknown_cost_stays_unknown():

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tests" / "rl"))
 import rl_samples
 import torch
 import uvicorn
-from batched_decoder import BatchedDecoder
+from batched_decoder import BatchedDecoder, draw_noise
 from openai import BadRequestError, OpenAI
 from request_scheduler import Scheduler
 from serve_model import ModelServer, find_end_tokens
@@ -54,6 +54,40 @@ def test_answers_of_a_batch_are_those_of_transformers(model, scheduler):
     assert len({tuple(answer.tokens) for answer in answers}) > 1, "the answers of this model depend on the prompt"
 
 
+def test_noise_is_gumbel_distributed_and_never_decides_alone():
+    counts, largest = torch.zeros(3), 0.0
+    for seed in range(300):
+        noise = draw_noise(torch.tensor([[seed]]), torch.tensor([[seed * 7 + 1]]), 151_936)
+        assert noise.isfinite().all()
+        counts += torch.stack([(noise > limit).float().mean() for limit in (0.0, 4.0, 9.0)])
+        largest = max(largest, float(noise.max()))
+    expected = 1 - torch.exp(-torch.exp(-torch.tensor([0.0, 4.0, 9.0])))
+    assert torch.allclose(counts / 300, expected, rtol=0.05)
+    assert 14 < largest < 26, "the largest of 45 million numbers is about 17.6"
+
+
+def test_unlikely_tokens_are_not_sampled(scheduler):
+    decoder = scheduler.decoder
+    logits = torch.zeros(1, 151_936)
+    logits[0, 5] = 40.0
+    chosen = []
+    for length in range(400):
+        decoder.inputs.lengths[0], decoder.inputs.seeds[0], decoder.inputs.temperatures[0] = length, 11, 0.4
+        chosen.append(int(decoder.sample(logits, slice(0, 1))))
+    assert set(chosen) == {5}
+
+
+def test_answers_do_not_depend_on_the_number_of_slots(model):
+    prompt = model[1](PROMPTS[1])["input_ids"]
+    answers = []
+    for slots in (1, 70):
+        scheduler = Scheduler(BatchedDecoder(model[0], slots=slots, context=1000), frozenset())
+        futures = [scheduler.submit(prompt, 12, 0.7, seed) for seed in range(slots)]
+        answers.append(futures[0].result(60).tokens)
+        scheduler.close()
+    assert answers[0] == answers[1]
+
+
 def test_sampled_answers_depend_on_the_seed_alone(model, scheduler):
     prompt = model[1](PROMPTS[0])["input_ids"]
     alone = scheduler.submit(prompt, 30, 1.0, 7).result(60).tokens
@@ -77,7 +111,7 @@ def test_first_tokens_are_drawn_from_the_distribution_of_the_model(model, schedu
 
 def test_error_of_the_decoder_fails_requests(model):
     class Broken(BatchedDecoder):
-        def step(self, width):
+        def step(self, width, count):
             raise RuntimeError("out of memory")
 
     scheduler = Scheduler(Broken(model[0], slots=1, context=100), ())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from math import prod
+from math import isfinite, prod
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from evokernel.core.memory_ids import make_trace_id
 from evokernel.core.statistics import median_interval, quantile, sum_if_known
@@ -277,6 +278,12 @@ class Profile(Record):
     """The numbers behind the summary, with units in their names: `achieved_gbs`, `memory_share`, `roofline_us`."""
     opportunities: tuple[Opportunity, ...] = ()
     """The causes of the latency, largest gain first. Gains overlap: they do not add up."""
+
+    @field_validator("figures", mode="before")
+    @classmethod
+    def drop_unreported(cls, figures: Mapping[str, float | None]) -> dict[str, float]:
+        """Return the figures without those that are no number: JSON has no NaN, and a tool's NaN means that it reported nothing."""
+        return {name: value for name, value in figures.items() if value is not None and isfinite(value)}
 
 
 class TuningTrial(Record):

@@ -75,6 +75,17 @@ def test_launch_times_are_summed_and_shares_weighted_by_time():
     assert "sm_share" not in found, "what is not reported is not there"
 
 
+def test_figures_that_ncu_could_not_count_are_not_reported():
+    found = ncu.combine_launches(
+        ncu.parse_launches(table(["0", "a", "3,000", "nan", "2", "nan", "100"], ["1", "b", "1,000", "0", "1", "60", "nan"]))
+    )
+    assert found["ncu_us"] == pytest.approx(4.0)
+    assert "dram_written_bytes" not in found, "a sum without one launch would be too small"
+    assert (found["warps_active"], found["coalesced"]) == (60, 100)
+    with pytest.raises(ToolUnavailable, match="ncu: it reported no times"):
+        ncu.combine_launches(ncu.parse_launches(table(["0", "a", "nan", "nan", "nan", "nan", "nan"])))
+
+
 def test_counters_are_read_by_column_name():
     order = [COLUMNS[i] for i in (4, 0, 2, 1, 6, 5, 3)] + ["something__new.sum"]
     text = table(["2", "0", "3", "a", "50", "20", "7", "1"], units=("Mbyte", "", "us", "", "%", "%", "byte", ""), columns=order)

@@ -7,6 +7,7 @@ import io
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 
 from evokernel.backends.gpu.opportunities import METRICS
@@ -70,9 +71,11 @@ def parse_launches(text: str) -> list[dict[str, float]]:
         for name, unit, value in zip(names, units, values):
             if name in COLUMNS:
                 try:
-                    row[name] = float(value.replace(",", "")) * (UNITS.get(unit, 1.0) if name == TIME else BYTES.get(unit, 1.0))
+                    number = float(value.replace(",", ""))
                 except ValueError:
                     continue  # n/a
+                if isfinite(number):  # ncu prints nan for what it could not count, for example while another process used the counters
+                    row[name] = number * (UNITS.get(unit, 1.0) if name == TIME else BYTES.get(unit, 1.0))
         launches.append(row)
     return launches
 
@@ -80,6 +83,8 @@ def parse_launches(text: str) -> list[dict[str, float]]:
 def combine_launches(launches: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Combines the launches of a call: sums times and bytes, weights shares by time, omits unreported figures."""
     total = sum(one.get(TIME, 0.0) for one in launches)
+    if not total:
+        raise ToolUnavailable("ncu: it reported no times")
     counters = {"ncu_us": total, "ncu_launches": float(len(launches))}
     for name, column in (("dram_read_bytes", READ), ("dram_written_bytes", WRITE)):
         if all(column in one for one in launches):
