@@ -151,7 +151,10 @@ def test_brief_prompt_with_an_example_omits_failed_code():
 def test_forms_of_feedback(brief):
     last = attempt(0, failure=GateResult(gate="build", passed=False, reason="compile_error", detail="error: no"))
     state = State(task=TASK, attempts=(last,))
-    own = ContextItem(role="trace", item=EXAMPLE.model_copy(update={"id": last.memory_id, "task": TASK.id, "code": last.candidate.code}))
+    own = ContextItem(
+        role="trace",
+        item=EXAMPLE.model_copy(update={"id": last.memory_id, "task": TASK.id, "code": last.candidate.code, "feasible": False}),
+    )
     texts, omitted = {}, {}
     for form in FEEDBACK_FORMS:
         builder = PromptBuilder("golden_backend:Plain", brief=brief, feedback=form)
@@ -160,6 +163,9 @@ def test_forms_of_feedback(brief):
     assert {form: last.candidate.code in text for form, text in texts.items()} == {"code": True, "message": False, "none": False}
     assert {form: "error: no" in text for form, text in texts.items()} == {"code": True, "message": True, "none": False}
     assert omitted == {"code": (), "message": (own.item.id,), "none": (own.item.id,)}, "no value is learned from what was not shown"
+    correct = ContextItem(role="trace", item=own.item.model_copy(update={"feasible": True}))
+    messages_only = PromptBuilder("golden_backend:Plain", brief=brief, feedback="message")
+    assert messages_only.build_prompt(state, Context(stage=Stage.DRAFT, items=(correct,))).omitted_ids == (), "its own correct kernel stays"
     first = PromptBuilder("golden_backend:Plain", brief=brief).build_text(State(task=TASK), EMPTY)
     assert texts["none"] == first, "a draft without feedback is one more first draft"
     with pytest.raises(ValueError, match="feedback = 'all' must be one of code, message, none"):

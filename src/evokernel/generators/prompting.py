@@ -118,7 +118,7 @@ class PromptBuilder:
         if self.feedback == "code" or context.start_point:
             return context
         is_none = self.feedback == "none"
-        items = tuple(entry for entry in context.items if entry.item.task != task.id or not (is_none or entry.item.code))
+        items = tuple(entry for entry in context.items if entry.item.task != task.id or not (is_none or is_failed_kernel(entry)))
         return context.model_copy(update={"items": items, "include_history": context.include_history and not is_none})
 
     def list_variants(self) -> dict[str, tuple[str, ...]]:
@@ -257,6 +257,11 @@ def items_to_show(context: Context) -> tuple[ContextItem, ...]:
     return tuple(s for s in items if s.item.id != start.memory_id and not (s.role == "start" and s.item.code == start.candidate.code))
 
 
+def is_failed_kernel(entry: ContextItem) -> bool:
+    """Whether an item shows the code of a kernel that failed."""
+    return bool(entry.item.code) and entry.item.feasible is False
+
+
 def has_content(entry: ContextItem) -> bool:
     """Whether a prompt has more to show of an item than its title: not for a correct kernel of which the context shows no lines."""
     return entry.role == "child" or not (entry.item.code and entry.item.feasible and not entry.shown_code.strip())
@@ -283,9 +288,8 @@ def select_single_item(items: Sequence[ContextItem], free_tokens: int) -> tuple[
     """
 
     def sort_key(entry: ContextItem) -> tuple[bool, float, int, bool, int]:
-        is_wrong = bool(entry.item.code) and entry.item.feasible is False
         rank = (0, 2, 1, 3)[prompt_text.item_rank(entry)]
-        return is_wrong, -(entry.q or 0.0), rank, "```" not in entry.item.text, estimate_item_tokens(entry, brief=True)
+        return is_failed_kernel(entry), -(entry.q or 0.0), rank, "```" not in entry.item.text, estimate_item_tokens(entry, brief=True)
 
     return tuple(sorted((entry for entry in items if estimate_item_tokens(entry, brief=True) <= free_tokens), key=sort_key)[:1])
 
