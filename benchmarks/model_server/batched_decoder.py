@@ -16,7 +16,7 @@ import torch.nn.functional as F
 CACHE_STEP = 1024
 """Tokens by which the part of the cache that a step reads grows; there is a CUDA graph for each length and number of slots."""
 SLOT_STEP = 64
-"""Slots by which the number that a step computes grows: slots above the last active one cost nothing."""
+"""Slots by which the number that a step computes grows: those above it cost nothing."""
 HASH_FACTORS = (-7046029254386353131, -4658895280553007687, -7723592293110705685)
 """Odd 64-bit constants of the generators splitmix64 and xxHash."""
 
@@ -170,7 +170,7 @@ def draw_noise(seeds: torch.Tensor, lengths: torch.Tensor, count: int) -> torch.
     """Return Gumbel noise for `count` tokens in each row, as a function of the row's seed and length.
 
     Of each uniform number its distance to one is drawn, with 40 bits: only numbers close to one give much noise, and float32 has many
-    values near zero, few near one. A number that were rounded to one would be infinite noise, that is, a token at random.
+    values near zero, few near one. A number rounded to one would be infinite noise, that is, a token at random.
     """
     indices = torch.arange(count, device=seeds.device)[None]
     bits = scramble(scramble(seeds * HASH_FACTORS[0] + lengths * HASH_FACTORS[1]) + indices * HASH_FACTORS[2])

@@ -82,8 +82,8 @@ def test_figures_that_ncu_could_not_count_are_not_reported():
     assert found["ncu_us"] == pytest.approx(4.0)
     assert "dram_written_bytes" not in found, "a sum without one launch would be too small"
     assert (found["warps_active"], found["coalesced"]) == (60, 100)
-    with pytest.raises(ToolUnavailable, match="ncu: it reported no times"):
-        ncu.combine_launches(ncu.parse_launches(table(["0", "a", "nan", "nan", "nan", "nan", "nan"])))
+    with pytest.raises(ToolUnavailable, match="ncu: it reported no time for a launch"):
+        ncu.combine_launches(ncu.parse_launches(table(["0", "a", "3,000", "0", "2", "20", "100"], ["1", "b", "nan", "0", "1", "60", "9"])))
 
 
 def test_counters_are_read_by_column_name():

@@ -82,17 +82,17 @@ def parse_launches(text: str) -> list[dict[str, float]]:
 
 def combine_launches(launches: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Combines the launches of a call: sums times and bytes, weights shares by time, omits unreported figures."""
-    total = sum(one.get(TIME, 0.0) for one in launches)
-    if not total:
-        raise ToolUnavailable("ncu: it reported no times")
+    if not all(one.get(TIME) for one in launches):
+        raise ToolUnavailable("ncu: it reported no time for a launch")
+    total = sum(one[TIME] for one in launches)
     counters = {"ncu_us": total, "ncu_launches": float(len(launches))}
     for name, column in (("dram_read_bytes", READ), ("dram_written_bytes", WRITE)):
         if all(column in one for one in launches):
             counters[name] = sum(one[column] for one in launches)
     for name, column in (SHARES | METRICS).items():
-        weighted = [(one[column], one.get(TIME, 0.0)) for one in launches if column in one]
-        if weighted and total:
-            counters[name] = sum(value * weight for value, weight in weighted) / max(sum(weight for _, weight in weighted), 1e-9)
+        weighted = [(one[column], one[TIME]) for one in launches if column in one]
+        if weighted:
+            counters[name] = sum(value * weight for value, weight in weighted) / sum(weight for _, weight in weighted)
     return counters
 
 
