@@ -1,8 +1,9 @@
 """Decodes many requests at once: a Qwen2 or Llama model with one cache of fixed size, in which every request has a slot.
 
 The weights come from transformers; the forward pass is written here, because a step for all slots can then be one CUDA graph. A prompt is
-processed alone when its slot becomes free, so no request waits for a batch. Noise for sampling is a function of a request's seed and the
-position of a token: what a request gets does not depend on the requests beside it, up to rounding.
+processed alone when its slot becomes free, so no request waits for a batch; what it has in common with a prompt in the cache is copied from
+there. The random number for a token is a function of a request's seed and the token's position: what a request gets does not depend on the
+requests beside it, up to rounding.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -17,6 +19,8 @@ CACHE_STEP = 1024
 """Tokens by which the part of the cache that a step reads grows; there is a CUDA graph for each length and number of slots."""
 SLOT_STEP = 64
 """Slots by which the number that a step computes grows: those above it cost nothing."""
+MIN_SHARED = 32
+"""Tokens that two prompts must have in common for the second one to copy them."""
 HASH_FACTORS = (-7046029254386353131, -4658895280553007687, -7723592293110705685)
 """Odd 64-bit constants of the generators splitmix64 and xxHash."""
 
@@ -63,6 +67,9 @@ class BatchedDecoder:
         self.layers = [take_weights(layer) for layer in model.model.layers]
         positions = torch.arange(self.context, device=self.device)
         self.cosines, self.sines = (one[0] for one in model.model.rotary_emb(self.embedding, positions[None]))
+        self.prompts: dict[int, np.ndarray] = {}
+        """The tokens of the prompt in each slot; the cache holds them until the slot gets another request."""
+        self.copied_tokens = 0
         shape = (len(self.layers), slots, self.kv_heads, self.context, self.head_size)
         self.keys, self.values = (torch.zeros(shape, device=self.device, dtype=self.dtype) for _ in range(2))
         self.inputs = StepInputs(
@@ -75,21 +82,38 @@ class BatchedDecoder:
     @torch.inference_mode()
     def start(self, slot: int, tokens: list[int], seed: int, temperature: float) -> int:
         """Process a prompt in a free slot and return the first token of the answer."""
-        count = len(tokens)
-        hidden = F.embedding(torch.tensor(tokens, device=self.device), self.embedding)
-        cosines, sines = self.cosines[:count], self.sines[:count]
+        count, known = len(tokens), self.copy_shared_tokens(slot, tokens)
+        self.prompts[slot] = np.array(tokens)
+        hidden = F.embedding(torch.tensor(tokens[known:], device=self.device), self.embedding)
+        cosines, sines = self.cosines[known:count], self.sines[known:count]
+        positions = torch.arange(count, device=self.device)
+        visible = positions[None] <= positions[known:, None] if known else None
         for number, layer in enumerate(self.layers):
             queries, keys, values = self.project(layer, hidden, cosines, sines)
-            self.keys[number, slot, :, :count], self.values[number, slot, :, :count] = keys.transpose(0, 1), values.transpose(0, 1)
-            groups = self.heads // self.kv_heads
-            repeated = (one.transpose(0, 1).repeat_interleave(groups, 0)[None] for one in (keys, values))
-            attended = F.scaled_dot_product_attention(queries.transpose(0, 1)[None], *repeated, is_causal=True)[0]
-            hidden = self.finish_layer(layer, hidden, attended.transpose(0, 1).reshape(count, -1))
+            cached = self.keys[number, slot, :, :count], self.values[number, slot, :, :count]
+            cached[0][:, known:], cached[1][:, known:] = keys.transpose(0, 1), values.transpose(0, 1)
+            repeated = (one.repeat_interleave(self.heads // self.kv_heads, 0)[None] for one in cached)
+            attended = F.scaled_dot_product_attention(queries.transpose(0, 1)[None], *repeated, attn_mask=visible, is_causal=not known)[0]
+            hidden = self.finish_layer(layer, hidden, attended.transpose(0, 1).reshape(count - known, -1))
         self.inputs.lengths[slot], self.inputs.seeds[slot], self.inputs.temperatures[slot] = count, seed, temperature
         logits = normalize(hidden[-1:], self.final_norm, self.epsilon) @ self.vocabulary.T
         token = self.sample(logits, slice(slot, slot + 1))
         self.inputs.tokens[slot] = token[0]
         return int(token)
+
+    def copy_shared_tokens(self, slot: int, tokens: list[int]) -> int:
+        """Copy what the cache holds of the beginning of a prompt into its slot; return how many tokens. The last token is never copied."""
+        prompt = np.array(tokens[:-1])
+        shared = {other: count_shared(prompt, earlier) for other, earlier in self.prompts.items()}
+        donor = max(shared, key=lambda other: (shared[other], other == slot), default=slot)
+        known = shared.get(donor, 0)
+        if known < MIN_SHARED:
+            return 0
+        if donor != slot:
+            for cache in (self.keys, self.values):
+                cache[:, slot, :, :known] = cache[:, donor, :, :known]
+        self.copied_tokens += known
+        return known
 
     @torch.inference_mode()
     def decode(self, steps: int, longest: int, used: int) -> torch.Tensor:
@@ -161,21 +185,28 @@ class BatchedDecoder:
         return hidden + (F.silu(gate) * up) @ layer.down.T
 
     def sample(self, logits: torch.Tensor, slots: slice) -> torch.Tensor:
-        """Choose a token for each row: the likeliest at temperature 0, otherwise by the Gumbel-max method."""
+        """Choose a token for each row: the likeliest at temperature 0, otherwise at random, by the cumulative probabilities.
+
+        They are summed in float64, so that tokens beyond the end of float32's precision keep their probability and no other gains any.
+        """
         temperatures, seeds, lengths = (one[slots, None] for one in (self.inputs.temperatures, self.inputs.seeds, self.inputs.lengths))
-        return (logits.float() + draw_noise(seeds, lengths, logits.shape[1]) * temperatures).argmax(-1)
+        wide = logits.float()
+        cumulative = torch.softmax(wide / temperatures.clamp(min=1e-3), -1).cumsum(-1, dtype=torch.float64)
+        drawn = torch.searchsorted(cumulative, draw_uniform(seeds, lengths) * cumulative[:, -1:], right=True)
+        return torch.where(temperatures > 0, drawn, wide.argmax(-1, keepdim=True))[:, 0]
 
 
-def draw_noise(seeds: torch.Tensor, lengths: torch.Tensor, count: int) -> torch.Tensor:
-    """Return Gumbel noise for `count` tokens in each row, as a function of the row's seed and length.
+def draw_uniform(seeds: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Return a number from 0 to below 1 for each row, with 40 random bits, as a function of the row's seed and length."""
+    bits = scramble(scramble(seeds * HASH_FACTORS[0]) + lengths * HASH_FACTORS[1])
+    return shift_right(bits, 24).double() / 2.0**40
 
-    Of each uniform number its distance to one is drawn, with 40 bits: only numbers close to one give much noise, and float32 has many
-    values near zero, few near one. A number rounded to one would be infinite noise, that is, a token at random.
-    """
-    indices = torch.arange(count, device=seeds.device)[None]
-    bits = scramble(scramble(seeds * HASH_FACTORS[0] + lengths * HASH_FACTORS[1]) + indices * HASH_FACTORS[2])
-    distances = ((shift_right(bits, 24).float() + 0.5) / 2.0**40).clamp(max=1 - 2.0**-24)
-    return -torch.log(-torch.log1p(-distances))
+
+def count_shared(prompt: np.ndarray, other: np.ndarray) -> int:
+    """Return how many tokens two prompts have in common at their beginning."""
+    length = min(len(prompt), len(other))
+    differences = prompt[:length] != other[:length]
+    return int(differences.argmax()) if differences.any() else length
 
 
 def take_weights(layer: Any) -> Layer:

@@ -47,7 +47,10 @@ class Scheduler:
         self.is_closed = False
         self.error: BaseException | None = None
         self.finished_requests = self.finished_tokens = 0
-        self.busy_s = 0.0
+        self.prompt_tokens = self.steps = self.slot_steps = 0
+        """Tokens of prompts, steps, and the sum over all steps of the slots in use."""
+        self.busy_s = self.prompt_s = 0.0
+        """Seconds with any request, and those of them that prompts took."""
         self.thread = threading.Thread(target=self.serve, daemon=True, name="decoder")
         self.thread.start()
 
@@ -76,6 +79,7 @@ class Scheduler:
             while self.wait_for_work():
                 start_s = time.monotonic()
                 self.start_waiting()
+                self.prompt_s += time.monotonic() - start_s
                 if self.active:
                     self.decode_active()
                 self.busy_s += time.monotonic() - start_s
@@ -102,12 +106,14 @@ class Scheduler:
                 if not self.waiting:
                     return
                 request = self.active[slot] = self.waiting.popleft()
+            self.prompt_tokens += len(request.prompt)
             first = self.decoder.start(slot, request.prompt, request.seed, request.temperature)
             self.add_tokens(slot, [first])
 
     def decode_active(self) -> None:
         """Decode some tokens for all active slots."""
         longest = max(len(request.prompt) + len(request.tokens) for request in self.active.values())
+        self.steps, self.slot_steps = self.steps + STEPS, self.slot_steps + STEPS * len(self.active)
         for slot, tokens in enumerate(self.decoder.decode(STEPS, longest, max(self.active) + 1).T.tolist()):
             if slot in self.active:
                 self.add_tokens(slot, tokens)

@@ -126,6 +126,8 @@ class ModelServer:
         scheduler = self.scheduler
         rate = scheduler.finished_tokens / scheduler.busy_s if scheduler.busy_s else None
         report = {"requests": scheduler.finished_requests, "tokens": scheduler.finished_tokens, "busy_s": round(scheduler.busy_s, 3)}
+        report |= {"prompt_tokens": scheduler.prompt_tokens, "copied_prompt_tokens": scheduler.decoder.copied_tokens}
+        report |= {"prompt_s": round(scheduler.prompt_s, 3), "steps": scheduler.steps, "slot_steps": scheduler.slot_steps}
         queue = {"active": len(scheduler.active), "waiting": len(scheduler.waiting), "tokens_per_s": rate}
         return JSONResponse(report | queue | {"error": str(scheduler.error or "")}, 500 if scheduler.error else 200)
 

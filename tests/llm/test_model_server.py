@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "tests" / "rl"))
 import rl_samples
 import torch
 import uvicorn
-from batched_decoder import BatchedDecoder, draw_noise
+from batched_decoder import BatchedDecoder, draw_uniform
 from openai import BadRequestError, OpenAI
 from request_scheduler import Scheduler
 from serve_model import ModelServer, find_end_tokens
@@ -54,16 +54,36 @@ def test_answers_of_a_batch_are_those_of_transformers(model, scheduler):
     assert len({tuple(answer.tokens) for answer in answers}) > 1, "the answers of this model depend on the prompt"
 
 
-def test_noise_is_gumbel_distributed_and_never_decides_alone():
-    counts, largest = torch.zeros(3), 0.0
-    for seed in range(300):
-        noise = draw_noise(torch.tensor([[seed]]), torch.tensor([[seed * 7 + 1]]), 151_936)
-        assert noise.isfinite().all()
-        counts += torch.stack([(noise > limit).float().mean() for limit in (0.0, 4.0, 9.0)])
-        largest = max(largest, float(noise.max()))
-    expected = 1 - torch.exp(-torch.exp(-torch.tensor([0.0, 4.0, 9.0])))
-    assert torch.allclose(counts / 300, expected, rtol=0.05)
-    assert 14 < largest < 26, "the largest of 45 million numbers is about 17.6"
+def test_random_numbers_are_uniform_and_below_one():
+    seeds, lengths = torch.arange(300)[:, None], torch.arange(1000)[None]
+    numbers = draw_uniform(seeds, lengths)
+    assert 0 <= numbers.min() < 1e-4
+    assert 1 - 1e-4 < numbers.max() < 1
+    histogram = torch.histc(numbers, bins=20, min=0, max=1) / numbers.numel()
+    assert torch.allclose(histogram, torch.full_like(histogram, 0.05), rtol=0.03)
+    assert numbers.unique().numel() > 0.999 * numbers.numel()
+    neighbours = torch.corrcoef(torch.stack([numbers[:, 1:].flatten(), numbers[:, :-1].flatten()]))[0, 1]
+    assert abs(neighbours) < 0.01
+
+
+def test_prompt_with_a_known_beginning_gets_the_same_answer(model):
+    beginning = "x" * 300
+    prompts = [model[1](beginning + text)["input_ids"] for text in ("add", "multiply and add", "add", "")]
+    cold = [answer_alone(model, prompt) for prompt in prompts]
+    scheduler = Scheduler(BatchedDecoder(model[0], slots=2, context=1000), frozenset())
+    warm = [scheduler.submit(prompt, 12, 0.7, 3).result(60).tokens for prompt in prompts]
+    beside = [one.result(60).tokens for one in [scheduler.submit(prompt, 12, 0.7, 3) for prompt in prompts]]
+    assert warm == beside == cold
+    assert scheduler.decoder.copied_tokens > 7 * 250
+    scheduler.close()
+
+
+def answer_alone(model, prompt):
+    scheduler = Scheduler(BatchedDecoder(model[0], slots=1, context=1000), frozenset())
+    answer = scheduler.submit(prompt, 12, 0.7, 3).result(60).tokens
+    assert scheduler.decoder.copied_tokens == 0
+    scheduler.close()
+    return answer
 
 
 def test_unlikely_tokens_are_not_sampled(scheduler):
