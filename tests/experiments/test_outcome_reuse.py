@@ -43,10 +43,9 @@ def make_job(code="kernel", seed=0, **more):
     return Job(backend="pallas", task=TASK, candidate=candidate, seed=seed, **more)
 
 
-def make_executor(folder, outcome=None, backend=None, versions=None, run="x-one-0"):
-    return ReusingExecutor(
-        CountingExecutor(outcome or sample_run.estimated_outcome(5.0)), backend or make_backend(), versions or {"jax": "1"}, folder, run
-    )
+def make_executor(folder, outcome=None, backend=None, versions=None, run="x-one-0", includes_measured=False):
+    inner = CountingExecutor(outcome or sample_run.estimated_outcome(5.0))
+    return ReusingExecutor(inner, backend or make_backend(), versions or {"jax": "1"}, folder, run, includes_measured)
 
 
 def test_identical_kernel_of_another_run_is_not_verified_again(tmp_path):
@@ -83,7 +82,18 @@ def test_another_job_is_verified(tmp_path, job, versions):
     assert executor.executor.jobs == [job]
 
 
-def test_measured_latency_is_never_reused(tmp_path):
+def test_measured_latency_is_reused_if_the_experiment_says_so(tmp_path):
+    backend = make_backend(is_repeatable=False)
+    first = make_executor(tmp_path, backend=backend, includes_measured=True)
+    first.submit(make_job(seed=1))
+    second = make_executor(tmp_path, sample_run.estimated_outcome(7.0), backend, run="x-two-0", includes_measured=True)
+    assert second.submit(make_job(seed=2)).result().latency_us == 5.0
+    assert second.submit(make_job(ignore_cache=True)).result().latency_us == 7.0, "re-evaluations measure again"
+    assert second.submit(make_job(clock="synthetic")).result().latency_us == 7.0
+    assert len(second.executor.jobs) == 2
+
+
+def test_measured_latency_is_not_reused_by_default(tmp_path):
     backend = make_backend(is_repeatable=False)
     executor = make_executor(tmp_path, backend=backend)
     for seed in range(2):
@@ -112,7 +122,7 @@ def test_closing_stops_the_workers(tmp_path):
     assert executor.executor.is_closed
 
 
-@pytest.mark.parametrize(("is_shared", "folder"), [(True, "outcomes"), (False, None)])
+@pytest.mark.parametrize(("is_shared", "folder"), [(True, "outcomes"), ("measured", "outcomes"), (False, None)])
 def test_runs_of_an_experiment_share_outcomes_only_if_its_file_says_so(tmp_path, is_shared, folder):
     arm = spec.ArmSpec(name="one")
     plan = spec.ExperimentSpec(
@@ -120,20 +130,28 @@ def test_runs_of_an_experiment_share_outcomes_only_if_its_file_says_so(tmp_path,
     )
     run = arm_runs.make_arm_run(plan, arm, ["starter/softmax"], tmp_path, 0)
     assert run.outcomes == (tmp_path / folder if folder else None)
+    assert run.shares_measured is (is_shared == "measured")
 
 
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
-    ("backend", "clock", "is_reusing"), [("cpp", "auto", False), ("pallas", "auto", True), ("pallas", "synthetic", False)]
+    ("backend", "clock", "measured", "is_reusing"),
+    [
+        ("cpp", "auto", False, False),
+        ("cpp", "auto", True, True),
+        ("cpp", "synthetic", True, False),
+        ("pallas", "auto", False, True),
+        ("pallas", "synthetic", False, False),
+    ],
 )
-def test_outcomes_are_shared_only_where_latencies_are_estimates(tmp_path, backend, clock, is_reusing):
+def test_outcomes_are_shared_where_latencies_are_estimates_or_measured_ones_are_included(tmp_path, backend, clock, measured, is_reusing):
     from evokernel.app import factory
 
     settings = {"backend": backend, "clock": clock, "tasks": "starter/softmax", "fresh": True, "size": "laptop"}
     plan = spec.ExperimentSpec(name="x", title="X", description="x", groups={"A": "starter"}, arms=[spec.ArmSpec(name="one")])
     engine = factory.create_engine(plan.run_config(settings), tmp_path / "run")
     try:
-        outcome_reuse.share_outcomes(engine, tmp_path / "outcomes")
+        outcome_reuse.share_outcomes(engine, tmp_path / "outcomes", measured)
         assert isinstance(engine.executor.executor, ReusingExecutor) is is_reusing
     finally:
         engine.close()

@@ -48,6 +48,8 @@ class ArmRun(NamedTuple):
     """Settings of the re-evaluation, which override the run's; None: the best kernels are not re-evaluated."""
     outcomes: Path | None = None
     """The folder of outcomes that the runs of the experiment share; None: every kernel is verified."""
+    shares_measured: bool = False
+    """Whether they share measured latencies, too."""
 
 
 def make_arm_run(spec: ExperimentSpec, arm: ArmSpec, tasks: Sequence[str], folder: Path, seed: int, pack: Path | None = None) -> ArmRun:
@@ -56,7 +58,8 @@ def make_arm_run(spec: ExperimentSpec, arm: ArmSpec, tasks: Sequence[str], folde
     bank = {"memory": str((run_folder / "memory.db").absolute())} if pack else {"fresh": True}
     fixed = {"id": f"{spec.name}-{arm.name}-{seed}", "seed": seed, "tasks": ",".join(tasks)}
     outcomes = folder / outcome_reuse.FOLDER if spec.reuse_outcomes else None
-    return ArmRun(run_folder, spec.run_config(arm.settings, {**bank, **fixed}), pack, spec.final_eval, outcomes)
+    config = spec.run_config(arm.settings, {**bank, **fixed})
+    return ArmRun(run_folder, config, pack, spec.final_eval, outcomes, spec.reuse_outcomes == "measured")
 
 
 def refuse_contamination(arm_run: ArmRun) -> None:
@@ -91,7 +94,7 @@ def complete_run(
             import_pack_into_bank(arm_run.pack, config)
         engine = factory.create_engine(config, arm_run.folder, executor)
     if arm_run.outcomes:
-        outcome_reuse.share_outcomes(engine, arm_run.outcomes)
+        outcome_reuse.share_outcomes(engine, arm_run.outcomes, arm_run.shares_measured)
     if session:
         session.watch(engine)
     try:

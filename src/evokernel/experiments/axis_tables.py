@@ -25,10 +25,9 @@ FLOOR_NOTE = (
     "Before its first correct kernel an operator counts with the slowest correct kernel of any arm. "
     "Operators that no arm solved do not count."
 )
-REUSE_NOTE = (
-    "A kernel that another arm or seed had written before was not verified again, and no new inputs were drawn for it. "
-    "Latencies are estimates, so that another verification would give the same ones."
-)
+REUSE_NOTE = "A kernel that another arm or seed had written before was not verified again, and no new inputs were drawn for it. "
+ESTIMATES_NOTE = "Estimates of a latency would be the same in another verification."
+MEASURED_NOTE = "Measured latencies are shared, too: each kernel was measured once, and an error of its measurement is the same in all arms."
 
 NO_REUSE_NOTE = "No outcome of another run was reused: latencies were measured, or no two runs wrote the same kernel."
 
@@ -137,7 +136,8 @@ def reuse_tables(results: Results) -> list[Table]:
         Column("equal to an earlier attempt", "count", explanation="a kernel that the run had verified for the operator before"),
     )
     is_reused = any(row[3] for row in rows)
-    note = REUSE_NOTE if is_reused else NO_REUSE_NOTE
+    reuse_note = REUSE_NOTE + (MEASURED_NOTE if results.spec.reuse_outcomes == "measured" else ESTIMATES_NOTE)
+    note = reuse_note if is_reused else NO_REUSE_NOTE
     return [Table("Reused outcomes", columns, tuple(rows), note)]
 
 

@@ -1,6 +1,7 @@
 """Outcomes that the runs of one experiment share: arms and seeds write many identical kernels, and each is verified once.
 
-Only where latencies are estimates of a model, so that another verification would give the same outcome. The seed of a verification is not
+Where latencies are estimates of a model, another verification would give the same outcome. Measured latencies are shared only if the
+experiment asks for it: all its runs then search one table, in which each kernel has been measured once. The seed of a verification is not
 part of what is compared: a reused outcome means that no new inputs were drawn for this attempt. Re-evaluations are never reused.
 """
 
@@ -24,15 +25,20 @@ FOLDER = "outcomes"
 
 
 class ReusingExecutor:
-    """Wraps an Executor. `versions` are those of the toolchain; `run_id` is stored with an outcome as its source."""
+    """Wraps an Executor. `versions` are those of the toolchain; `run_id` is stored with an outcome as its source.
 
-    def __init__(self, executor: Executor, backend: Backend, versions: dict[str, str], folder: Path, run_id: str) -> None:
+    `includes_measured` says whether measured latencies are shared, too.
+    """
+
+    def __init__(
+        self, executor: Executor, backend: Backend, versions: dict[str, str], folder: Path, run_id: str, includes_measured: bool = False
+    ) -> None:
         self.executor, self.backend, self.versions = executor, backend, versions
-        self.folder, self.run_id = folder, run_id
+        self.folder, self.run_id, self.includes_measured = folder, run_id, includes_measured
 
     def submit(self, job: Job) -> Future[Outcome]:
         """Return the stored outcome of an identical kernel at once, or queue a verification and store its outcome."""
-        if job.ignore_cache or not outcome_cache.is_repeatable(job, self.backend):
+        if job.ignore_cache or job.clock != "auto" or not (self.includes_measured or outcome_cache.is_repeatable(job, self.backend)):
             return self.executor.submit(job)
         path = self.stored_path(job)
         if outcome := outcome_cache.read_outcome(path):
@@ -60,13 +66,14 @@ class ReusingExecutor:
         self.executor.close()
 
 
-def share_outcomes(engine: Engine, folder: Path) -> None:
-    """Let a run reuse the outcomes in `folder` and add its own, if its latencies are estimates; otherwise change nothing."""
+def share_outcomes(engine: Engine, folder: Path, includes_measured: bool = False) -> None:
+    """Let a run reuse the outcomes in `folder` and add its own, if its latencies are estimates or measured ones are included."""
     config = engine.run.config
     backend: Backend = factory.make_part(config, "backend")
     guarded = engine.executor
-    if not backend.capabilities.is_repeatable or config.clock != "auto" or not isinstance(guarded, GuardedExecutor):
+    is_shared = config.clock == "auto" and (includes_measured or backend.capabilities.is_repeatable)
+    if not is_shared or not isinstance(guarded, GuardedExecutor):
         log.info("%s: latencies are not estimates of a model, so every kernel is verified", config.id)
         return
     versions = engine.run.environments()[-1]["versions"]
-    guarded.executor = ReusingExecutor(guarded.executor, backend, dict(versions), folder, config.id)
+    guarded.executor = ReusingExecutor(guarded.executor, backend, dict(versions), folder, config.id, includes_measured)

@@ -97,8 +97,9 @@ class ExperimentSpec(Record):
     axes: dict[str, dict[str, Table]] = {}
     """By axis: its values, each with its settings. Every combination of values is an arm, next to the `arms` of the file."""
     arms: tuple[ArmSpec, ...]
-    reuse_outcomes: bool = False
-    """Verify a kernel once for all runs of the experiment, where latencies are estimates; a reused outcome draws no new inputs."""
+    reuse_outcomes: bool | Literal["measured"] = False
+    """Verify a kernel once for all runs of the experiment, where latencies are estimates; a reused outcome draws no new inputs. `measured`
+    does so with measured latencies, too."""
     compare: tuple[tuple[str, str], ...] = ()
     """Pairs of arms to compare, paired by operator and seed."""
     paper: Table = {}
