@@ -90,7 +90,14 @@ def comparison_metrics(results: Results, one: str, other: str) -> list[Metric]:
     shares = [one for one in results.rate_metrics() if one.name.startswith("Acc") and one.name != "Acc, not vacuous"]
     common = [name for name in baseline_names(results.attempts[one]) if name in baseline_names(results.attempts[other])]
     speed = [Metric("speed of best kernels", log_speedup_over(common[0]), "ratio")] if common else []
-    return [*shares, Metric("attempts", attempts_to_first_correct, "number"), *speed]
+    attempts = [Metric("attempts", attempts_to_first_correct, "number")] if have_equal_budgets(results, one, other) else []
+    return [*shares, *attempts, *speed]
+
+
+def have_equal_budgets(results: Results, one: str, other: str) -> bool:
+    """Whether two arms make equally many attempts; otherwise the number of those before the first correct kernel differs by itself."""
+    budgets = {results.spec.run_config(arm.settings).budget for arm in results.spec.arms if arm.name in (one, other)}
+    return len(budgets) == 1
 
 
 def paired_differences(results: Results, group: str) -> dict[tuple[str, str], dict[str, tuple[Metric, PairedDifference | None]]]:

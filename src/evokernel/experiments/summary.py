@@ -25,7 +25,7 @@ def summarize_group(results: Results, group: str) -> list[str]:
     lines = [
         compare_success(one, other, differences["Acc"][1])
         + compare_first_attempts(one, differences["Acc, round 1"][1])
-        + compare_attempts(one, differences["attempts"][1])
+        + (compare_attempts(one, differences["attempts"][1]) if "attempts" in differences else "")
         for (one, other), differences in pairs
     ]
     lines.append(f"Solved, {PROTOCOLS[results.loop_protocol]}: {format_rates(results, group, rates['Acc'])}.")
@@ -81,7 +81,7 @@ def compare_attempts(one: str, difference: PairedDifference | None) -> str:
 
 
 def describe_speed(results: Results, group: str) -> list[str]:
-    """Return a sentence on the speed of the best kernels compared with the first baseline; an empty list if they were not timed."""
+    """Return a sentence on the speed of the best kernels compared with the first baseline; an empty list if none was timed."""
     speeds = [
         speed
         for speed in speed_tables.iterate_speeds(results, group)
@@ -91,4 +91,6 @@ def describe_speed(results: Results, group: str) -> list[str]:
         return []
     baseline, arms = speeds[0].baseline, main_arms(results, group)
     texts = [f"{speed.arm} {format_speed(speed.geomean)}" for speed in speeds if speed.baseline == baseline and speed.arm in arms]
+    if not texts:
+        return []
     return [f"Best kernels compared with {baseline}, geometric mean ({speed_tables.clock_text(results)}): {', '.join(texts)}."]
