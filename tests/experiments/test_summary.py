@@ -37,8 +37,8 @@ def test_attempts_are_compared_only_if_both_arms_make_equally_many(tmp_path, bud
 
 
 def test_summary_has_a_sentence_on_speed_only_if_an_arm_that_it_names_was_timed(tmp_path):
-    failing = {name: (2, FAILED) for name in ("one", "two", "three", "four")}
-    assert summary.MAX_ARMS == len(failing)
+    failing = dict.fromkeys(("one", "two", "three", "four"), (2, FAILED))
+    assert len(failing) == summary.MAX_ARMS
     for arms, is_timed in (({**failing, "five": (2, CORRECT)}, False), ({**failing, "one": (2, CORRECT)}, True)):
         text = " ".join(summary.summarize_results(make_results(tmp_path, arms)))
         assert ("Best kernels" in text) is is_timed

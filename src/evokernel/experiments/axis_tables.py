@@ -27,7 +27,9 @@ FLOOR_NOTE = (
 )
 REUSE_NOTE = "A kernel that another arm or seed had written before was not verified again, and no new inputs were drawn for it. "
 ESTIMATES_NOTE = "Estimates of a latency would be the same in another verification."
-MEASURED_NOTE = "Measured latencies are shared, too: each kernel was measured once, and an error of its measurement is the same in all arms."
+MEASURED_NOTE = (
+    "Measured latencies are shared, too: each kernel was measured once, and an error of its measurement is the same in all arms."
+)
 
 NO_REUSE_NOTE = "No outcome of another run was reused: latencies were measured, or no two runs wrote the same kernel."
 
