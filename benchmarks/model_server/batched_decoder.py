@@ -2,8 +2,9 @@
 
 The weights come from transformers; the forward pass is written here, because a step for all slots can then be one CUDA graph. A prompt is
 processed alone when its slot becomes free, so no request waits for a batch; what it has in common with a prompt in the cache is copied from
-there. The random number for a token is a function of a request's seed and the token's position: what a request gets does not depend on the
-requests beside it, up to rounding.
+there. The random number for a token is a function of a request's seed and the token's position, so what a request gets depends on the
+requests beside it only through rounding. In bfloat16 that changes some answers: of 120 equal requests with equal seeds, 21 were answered
+otherwise.
 """
 
 from __future__ import annotations
@@ -193,6 +194,7 @@ class BatchedDecoder:
         wide = logits.float()
         cumulative = torch.softmax(wide / temperatures.clamp(min=1e-3), -1).cumsum(-1, dtype=torch.float64)
         drawn = torch.searchsorted(cumulative, draw_uniform(seeds, lengths) * cumulative[:, -1:], right=True)
+        drawn = drawn.clamp(max=wide.shape[1] - 1)  # logits that are no numbers must not end the server
         return torch.where(temperatures > 0, drawn, wide.argmax(-1, keepdim=True))[:, 0]
 
 

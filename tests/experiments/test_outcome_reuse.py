@@ -93,6 +93,17 @@ def test_measured_latency_is_reused_if_the_experiment_says_so(tmp_path):
     assert len(second.executor.jobs) == 2
 
 
+def test_shared_measurement_does_not_depend_on_the_best_kernel_of_the_run_that_makes_it(tmp_path):
+    best = Candidate(backend="cpp", files={"kernel.cpp": "best"})
+    executor = make_executor(tmp_path, backend=make_backend(is_repeatable=False), includes_measured=True)
+    executor.submit(make_job(incumbent=best))
+    executor.submit(make_job(incumbent=best, ignore_cache=True))
+    assert [job.incumbent for job in executor.executor.jobs] == [None, best]
+    paired = make_executor(tmp_path / "other")
+    paired.submit(make_job(incumbent=best))
+    assert paired.executor.jobs[0].incumbent == best, "estimates are compared as always"
+
+
 def test_measured_latency_is_not_reused_by_default(tmp_path):
     backend = make_backend(is_repeatable=False)
     executor = make_executor(tmp_path, backend=backend)

@@ -31,7 +31,7 @@ def test_brief_refinement_equals_golden_file():
     assert_golden("brief_refine.md", PromptBuilder("golden_backend:Plain", brief=True).build_text(REFINING, IMPROVE))
 
 
-@pytest.mark.parametrize("backend", ["pallas", "cpp"])
+@pytest.mark.parametrize("backend", ["pallas", "cpp", "triton"])
 def test_brief_prompt_without_memory_has_under_40_percent_of_the_full_one(backend):
     full, brief = (PromptBuilder(backend, brief=flag).build_text(State(task=TASK), EMPTY) for flag in (False, True))
     assert estimate_tokens(brief) < 0.4 * estimate_tokens(full)

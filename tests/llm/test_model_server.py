@@ -97,6 +97,22 @@ def test_unlikely_tokens_are_not_sampled(scheduler):
     assert set(chosen) == {5}
 
 
+def test_probabilities_of_a_large_vocabulary_are_summed_precisely(scheduler):
+    """With nearly equal logits, the drawn tokens follow the random numbers to the last place."""
+    decoder, count = scheduler.decoder, 150_000
+    logits = torch.full((1, count), 0.5) + torch.arange(count)[None] * 1e-9
+    for length in range(200):
+        decoder.inputs.lengths[0], decoder.inputs.seeds[0], decoder.inputs.temperatures[0] = length, 5, 1.0
+        expected = float(draw_uniform(decoder.inputs.seeds[:1], decoder.inputs.lengths[:1])) * count
+        assert abs(int(decoder.sample(logits, slice(0, 1))) - expected) < 0.02 * count**0.5
+
+
+def test_logits_that_are_no_numbers_give_a_valid_token(scheduler):
+    scheduler.decoder.inputs.temperatures[0] = 0.7
+    token = int(scheduler.decoder.sample(torch.full((1, 50), float("nan")), slice(0, 1)))
+    assert 0 <= token < 50
+
+
 def test_answers_do_not_depend_on_the_number_of_slots(model):
     prompt = model[1](PROMPTS[1])["input_ids"]
     answers = []

@@ -31,7 +31,7 @@ MEASURED_NOTE = (
     "Measured latencies are shared, too: each kernel was measured once, and an error of its measurement is the same in all arms."
 )
 
-NO_REUSE_NOTE = "No outcome of another run was reused: latencies were measured, or no two runs wrote the same kernel."
+NO_REUSE_NOTE = "No outcome of another run was reused: measured latencies are not shared here, or no two runs wrote the same kernel."
 
 
 def build_axis_tables(results: Results) -> list[Table]:

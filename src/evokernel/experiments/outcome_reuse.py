@@ -37,7 +37,13 @@ class ReusingExecutor:
         self.folder, self.run_id, self.includes_measured = folder, run_id, includes_measured
 
     def submit(self, job: Job) -> Future[Outcome]:
-        """Return the stored outcome of an identical kernel at once, or queue a verification and store its outcome."""
+        """Return the stored outcome of an identical kernel at once, or queue a verification and store its outcome.
+
+        A measured latency that other runs will reuse is measured without the best kernel of this run: which gate checks it, and what it
+        earns, would otherwise depend on the run that came first.
+        """
+        if self.includes_measured and not job.ignore_cache:
+            job = job.model_copy(update={"incumbent": None})
         if job.ignore_cache or job.clock != "auto" or not (self.includes_measured or outcome_cache.is_repeatable(job, self.backend)):
             return self.executor.submit(job)
         path = self.stored_path(job)
