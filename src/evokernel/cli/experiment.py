@@ -63,6 +63,13 @@ STOPPED_EXIT = 1
     metavar="MINUTES",
     help="Start no attempt after this time and report the seeds that are complete; the same command continues. [none]",
 )
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Run N arms at the same time, each in its own process with its share of the cores. [1]",
+)
 @json_option
 def command(
     name: str | None,
@@ -75,6 +82,7 @@ def command(
     sets: tuple[str, ...],
     out: Path | None,
     time_limit_min: float | None,
+    processes: int,
     as_json: bool,
 ) -> int:
     """Run one of the paper's experiments on any backend and generator. NAME is one of --list, or a .toml file.
@@ -104,7 +112,8 @@ def command(
     if operators:
         exclusions |= runner.describe_unsampled(tasks, runner.select_operators(spec_in_use), operators)
     options = {"--seeds": seeds, "--max-operators": operators, "--arms": arms, "--protocol": protocol}
-    return run_and_report(spec_in_use, tasks, folder, exclusions, rebuild_command_line(name, options, sets), as_json, time_limit_min)
+    command_line = rebuild_command_line(name, options, sets)
+    return run_and_report(spec_in_use, tasks, folder, exclusions, command_line, as_json, time_limit_min, processes)
 
 
 def rebuild_command_line(name: str, options: dict[str, Any], sets: tuple[str, ...]) -> str:
@@ -248,9 +257,10 @@ def run_and_report(
     command_line: str,
     as_json: bool,
     time_limit_min: float | None = None,
+    processes: int = 1,
 ) -> int:
     """Run the experiment, write its report and print its tables. After the time limit, report the seeds that are complete."""
-    from evokernel.experiments import report_writer, result_tables, runner
+    from evokernel.experiments import arm_processes, report_writer, result_tables, runner
     from evokernel.experiments.results import Results
     from evokernel.experiments.run_session import TimeLimitReached
     from evokernel.experiments.summary import summarize_results
@@ -259,9 +269,11 @@ def run_and_report(
     tasks, reasons = runner.filter_runnable(requested_tasks)
     for operator, reason in reasons.items():
         print_text(f"note: {operator} is excluded: {reason}", err=True)
-    exit_code = 0
+    exit_code, limit_s = 0, time_limit_min and 60 * time_limit_min
     try:
-        arm_runs = runner.run_experiment(plan, tasks, folder, ProgressPrinter(), time_limit_min and 60 * time_limit_min)
+        if processes > 1:
+            arm_processes.run_side_by_side(plan, tasks, folder, processes, lambda line: print_text(line, err=True), limit_s)
+        arm_runs = runner.run_experiment(plan, tasks, folder, ProgressPrinter(), limit_s)
     except TimeLimitReached:
         exit_code = STOPPED_EXIT
         seeds = runner.count_complete_seeds(plan, folder)

@@ -103,12 +103,17 @@ def run_experiment(
     results: ResultsByArm = {arm.name: {} for arm in spec.arms}
     with RunSession(time_limit_s) as session:
         for seed in range(spec.seeds):
-            packs: dict[str, Path] = {}
-            for pack in spec.packs:
-                packs[pack.name] = build_pack(spec, pack, tasks, folder / "packs", seed, packs, listen, session)
+            packs = build_packs(spec, tasks, folder, seed, listen, session)
             for name, task_results in run_arms(spec, tasks, folder, seed, packs, listen, session).items():
                 results[name][seed] = add_paper_outcomes(spec, task_results, folder / f"{name}-{seed}", listen, session)
     return results
+
+
+def learn_packs(spec: ExperimentSpec, tasks: TasksByGroup, folder: Path, time_limit_s: float | None = None) -> None:
+    """Learn the packs of all seeds. Raises TimeLimitReached when the time is over."""
+    with RunSession(time_limit_s) as session:
+        for seed in range(spec.seeds):
+            build_packs(spec, tasks, folder, seed, session=session)
 
 
 def run_arms(
@@ -150,6 +155,21 @@ def add_paper_outcomes(
     """Add outcomes under the paper protocol of attempts that the strict loop rejected, if the experiment reports both protocols."""
     is_needed = spec.final_eval is not None and paper_protocol_eval.is_needed(Run.open(folder), spec.final_eval.get("protocol"))
     return paper_protocol_eval.evaluate_rejected(task_results, folder, listen, session) if is_needed else task_results
+
+
+def build_packs(
+    spec: ExperimentSpec,
+    tasks: TasksByGroup,
+    folder: Path,
+    seed: int,
+    listen: Listener = lambda run, record: None,
+    session: RunSession | None = None,
+) -> dict[str, Path]:
+    """Return the files of all packs with this seed, by name; those that exist are kept."""
+    packs: dict[str, Path] = {}
+    for pack in spec.packs:
+        packs[pack.name] = build_pack(spec, pack, tasks, folder / "packs", seed, packs, listen, session)
+    return packs
 
 
 def build_pack(
