@@ -58,7 +58,7 @@ def test_time_limit_of_an_arm_ends_the_experiment_as_usual(tmp_path):
     with pytest.raises(TimeLimitReached):
         arm_processes.raise_for_codes({"one": 0, "two": arm_processes.STOPPED_EXIT}, {})
     with pytest.raises(UserError, match="arm 'one': no such model"):
-        arm_processes.raise_for_codes({"two": arm_processes.STOPPED_EXIT, "one": arm_processes.FAILED_EXIT}, {"one": log})
+        arm_processes.raise_for_codes({"two": arm_processes.STOPPED_EXIT, "one": 1}, {"one": log})
     log.write_text("")
     with pytest.raises(UserError, match="its process ended with exit code -9"):
         arm_processes.raise_for_codes({"one": -9}, {"one": log})

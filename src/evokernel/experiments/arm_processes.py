@@ -24,8 +24,8 @@ from evokernel.experiments.spec import ExperimentSpec, with_arms
 
 COMMAND = (sys.executable, "-P", "-m", "evokernel.experiments.arm_processes")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-STOPPED_EXIT, FAILED_EXIT = 3, 2
-"""Exit codes of an arm's process: the time limit ended it, or an error that its log names."""
+STOPPED_EXIT = 3
+"""Exit code of an arm's process that the time limit ended."""
 POLL_S, REPORT_S = 0.2, 10.0
 
 
@@ -124,8 +124,7 @@ def main() -> int:
     except TimeLimitReached:
         return STOPPED_EXIT
     except EvoKernelError as error:
-        print(f"error: {error}")
-        return FAILED_EXIT
+        sys.exit(f"error: {error}")
     return 0
 
 
