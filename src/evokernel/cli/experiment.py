@@ -272,7 +272,9 @@ def run_and_report(
     exit_code, limit_s = 0, time_limit_min and 60 * time_limit_min
     try:
         if processes > 1:
-            arm_processes.run_side_by_side(plan, tasks, folder, processes, lambda line: print_text(line, err=True), limit_s)
+            arm_processes.run_side_by_side(
+                plan, tasks, folder, processes, lambda line: print_text(line, err=True), limit_s, ProgressPrinter()
+            )
         arm_runs = runner.run_experiment(plan, tasks, folder, ProgressPrinter(), limit_s)
     except TimeLimitReached:
         exit_code = STOPPED_EXIT

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from evokernel.core.cores import usable_cores
 from evokernel.core.errors import EvoKernelError, UserError
 from evokernel.experiments import runner
+from evokernel.experiments.arm_runs import Listener
 from evokernel.experiments.run_session import TimeLimitReached
 from evokernel.experiments.spec import ExperimentSpec, with_arms
 
@@ -44,14 +45,15 @@ def run_side_by_side(
     processes: int,
     report: Callable[[str], None] = lambda line: None,
     time_limit_s: float | None = None,
+    listen: Listener = lambda run, record: None,
 ) -> None:
-    """Learn the packs, then complete the runs of all arms and seeds, `processes` arms at a time.
+    """Learn the packs, then complete the runs of all arms and seeds, `processes` arms at a time. `listen` follows the packs.
 
     Raises TimeLimitReached when the time is over, and UserError with the last line of its log if an arm fails.
     """
     start_s = time.monotonic()
     shared = share_cores(spec, processes)
-    runner.learn_packs(shared, tasks, folder, time_limit_s=time_limit_s)
+    runner.learn_packs(shared, tasks, folder, listen, time_limit_s)
     groups = {group: ",".join(runner.task_patterns(tasks, [group])) for group in tasks}
     waiting = deque(shared.arms)
     running: list[ArmProcess] = []

@@ -109,11 +109,11 @@ def run_experiment(
     return results
 
 
-def learn_packs(spec: ExperimentSpec, tasks: TasksByGroup, folder: Path, time_limit_s: float | None = None) -> None:
+def learn_packs(spec: ExperimentSpec, tasks: TasksByGroup, folder: Path, listen: Listener, time_limit_s: float | None) -> None:
     """Learn the packs of all seeds. Raises TimeLimitReached when the time is over."""
     with RunSession(time_limit_s) as session:
         for seed in range(spec.seeds):
-            build_packs(spec, tasks, folder, seed, session=session)
+            build_packs(spec, tasks, folder, seed, listen, session)
 
 
 def run_arms(
